@@ -24,6 +24,7 @@ NAMES = [
     "lowlevel",
     "effects",
     "jsonrpc",
+    "storage",
     "display",
     "config",
 ]

@@ -229,7 +229,7 @@ def test_a_reach_into_another_room_is_found(line: str, found: str, tmp_path: Pat
 
 PUBLIC = {
     "agents", "claude", "codex", "config", "display", "effects", "errors", "events", "jsonrpc",
-    "lowlevel", "permissions", "sandbox", "store", "telemetry", "tools", "tracing",
+    "lowlevel", "permissions", "sandbox", "storage", "store", "telemetry", "tools", "tracing",
     "unattended", "web",
 }  # fmt: skip
 PRIVATE_NAMES = 97

@@ -4,8 +4,8 @@ Every viewer of a session gets the same numbered events.
 
 This module has the names that most programs need. The others are in modules by purpose: `agents`,
 `errors`, `events`, `permissions`, `sandbox`, `tools`, `claude`, `codex`, `store`, `web`,
-`unattended`, `tracing`, `telemetry`, `lowlevel`, `effects`, `jsonrpc`, `display`, `config`,
-`testing`, `aio` and `asgi`.
+`unattended`, `tracing`, `telemetry`, `lowlevel`, `effects`, `jsonrpc`, `storage`, `display`,
+`config`, `testing`, `aio` and `asgi`.
 
 Importing this package is cheap: each name, and each of these modules, is imported on first use.
 """
@@ -31,6 +31,7 @@ if _typing.TYPE_CHECKING:
     from . import lowlevel as lowlevel
     from . import permissions as permissions
     from . import sandbox as sandbox
+    from . import storage as storage
     from . import store as store
     from . import telemetry as telemetry
     from . import testing as testing
@@ -107,7 +108,7 @@ __all__ = [*_HOMES]
 _MODULES = (
     *("agents", "aio", "asgi", "claude", "codex", "errors", "events", "permissions", "store"),
     *("config", "display", "effects", "jsonrpc", "lowlevel", "sandbox", "telemetry", "testing"),
-    *("tools", "tracing", "unattended", "web"),
+    *("storage", "tools", "tracing", "unattended", "web"),
 )
 """The public modules."""
 

@@ -10,16 +10,16 @@ from __future__ import annotations
 import inspect
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 import trio
 from msgspec import structs
 
-from ._serve.asgi import AsgiHandler, Receive, Scope, Send
+from ._serve.asgi import AsgiHandler
 from ._serve.connections import Connections
 from ._serve.dialects import dialects_of_site
 from ._serve.folders import Folders
@@ -107,7 +107,12 @@ class Application:
             raise LocalProtocolError(NOT_RUNNING)
         return self._site
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(
+        self,
+        scope: MutableMapping[str, Any],
+        receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
+        send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
+    ) -> None:
         """Handle a request of the server.
 
         Raises `LocalProtocolError` for a request while the application is not running.
@@ -126,7 +131,11 @@ class Application:
             ours = partial(guest.call_back, receive), partial(guest.call_back, send)
             await guest.call(self._handler.handle, scope, *ours)
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _live(
+        self,
+        receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
+        send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
+    ) -> None:
         """Serve the lifespan protocol: open everything at the start and close it at the end."""
         await receive()
         started = False

@@ -23,7 +23,7 @@ from ._core.wire.jsonrpc import (
     request_line,
     result_line,
 )
-from ._core.wire.lines import Lines
+from ._core.wire.lines import Lines, LongLine
 
 __all__ = [
     # messages
@@ -34,6 +34,7 @@ __all__ = [
     "Id",
     # decoding
     "Lines",
+    "LongLine",
     "decode",
     "decode_strictly",
     "lenient",

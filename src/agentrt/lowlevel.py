@@ -6,7 +6,7 @@ server.
 """
 
 from ._core.acp.driver import AcpDriver, AcpStatistics
-from ._core.acp.messages import ClientCapabilities, Implementation, client_capabilities
+from ._core.acp.messages import Implementation, client_capabilities
 from ._core.claude.driver import ClaudeDriver
 from ._core.codex.driver import CodexDriver
 from ._core.codex.messages import CodexClientInfo
@@ -28,8 +28,8 @@ from ._core.model.driver import (
     Opening,
     Steers,
 )
-from ._core.model.log import Cursor, Log
-from ._core.model.state import SessionState
+from ._core.model.log import Cursor, Log, Persister
+from ._core.model.state import PageRoom, SessionState
 from ._core.store.base import (
     Backend,
     Fenced,
@@ -63,13 +63,14 @@ __all__ = [
     "DecisionAnswer",
     "NewKey",
     "client_capabilities",
-    "ClientCapabilities",
     "Implementation",
     "CodexClientInfo",
     # the event log
     "Log",
     "Cursor",
     "SessionState",
+    "PageRoom",
+    "Persister",
     # stores
     "Backend",
     "StoreReader",

@@ -2,7 +2,7 @@
 
 from ._core.trace.conversation import TraceConversation, TraceRow
 from ._core.trace.messages import TraceMessage
-from ._core.trace.record import TraceReader, TraceRecord, read_trace
+from ._core.trace.record import TraceKind, TraceReader, TraceRecord, read_trace
 from ._core.trace.redact import REDACTED
 from ._core.trace.subscription import RecentWire, TraceSubscription, WireMessage, WireSubscription
 from ._core.trace.trace import Trace, open_trace
@@ -13,6 +13,7 @@ __all__ = [
     "Trace",
     # reading the wire
     "TraceRecord",
+    "TraceKind",
     "TraceSubscription",
     "WireMessage",
     "WireSubscription",

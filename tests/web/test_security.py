@@ -8,7 +8,14 @@ import hmac
 import pytest
 
 from agentrt._serve import security
-from agentrt._serve.security import Security, offered_token
+from agentrt._serve.security import (
+    Security,
+    accepted_names,
+    grant_of_cookies,
+    grant_of_token,
+    offered_token,
+    redeem_ticket,
+)
 
 TOKEN = "a-token-of-my-own-choice"
 WATCH = "another-token-for-sight"
@@ -34,7 +41,7 @@ def test_one_token_for_both_roles_is_refused() -> None:
 
 def test_the_role_is_that_of_the_token() -> None:
     rules = Security(token=TOKEN, viewer_token=WATCH)
-    controller, viewer = rules.by_token(TOKEN), rules.by_token(WATCH)
+    controller, viewer = grant_of_token(rules, TOKEN), grant_of_token(rules, WATCH)
     assert controller is not None
     assert viewer is not None
     assert (controller.role, viewer.role) == ("controller", "viewer")
@@ -44,7 +51,7 @@ def test_the_role_is_that_of_the_token() -> None:
     "wrong", ["", TOKEN[:-1], TOKEN + "x", TOKEN.upper(), " " + TOKEN, "\ud800", "ä" * 24]
 )
 def test_a_wrong_token_gives_nothing(wrong: str) -> None:
-    assert Security(token=TOKEN).by_token(wrong) is None
+    assert grant_of_token(Security(token=TOKEN), wrong) is None
 
 
 def test_secrets_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,27 +67,27 @@ def test_secrets_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) 
     rules.ticket()
     for wrong in ("", "x", TOKEN):
         compared.clear()
-        rules.by_token(wrong)
+        grant_of_token(rules, wrong)
         assert len(compared) == 2, "a right first one ends no search"
         assert {len(secret) for pair in compared for secret in pair} == {32}
     compared.clear()
-    rules.redeem("wrong")
+    redeem_ticket(rules, "wrong")
     assert len(compared) == 1
 
 
 def test_a_ticket_is_good_once_and_its_cookie_is_neither_ticket_nor_token() -> None:
     rules = Security(token=TOKEN)
     ticket = rules.ticket()
-    found = rules.redeem(ticket)
+    found = redeem_ticket(rules, ticket)
     assert found is not None
     assert len({found.cookie, found.key, ticket, TOKEN}) == 4
-    assert rules.redeem(ticket) is None
+    assert redeem_ticket(rules, ticket) is None
     for wrong in (ticket, TOKEN, found.key, "", ".", "é.é"):
-        assert rules.by_cookies([wrong]) is None
+        assert grant_of_cookies(rules, [wrong]) is None
     for wrong in (ticket, TOKEN, found.cookie, "", "é"):
-        assert rules.by_cookies([found.cookie], wrong) is None
-    assert rules.by_token(found.cookie) is rules.by_token(found.key) is None
-    grant = rules.by_cookies(["x", found.cookie], found.key)
+        assert grant_of_cookies(rules, [found.cookie], wrong) is None
+    assert grant_of_token(rules, found.cookie) is grant_of_token(rules, found.key) is None
+    grant = grant_of_cookies(rules, ["x", found.cookie], found.key)
     assert grant is not None
     assert grant.role == "controller"
 
@@ -90,11 +97,11 @@ def test_a_ticket_expires() -> None:
     rules = Security(token=TOKEN, clock=lambda: now_s)
     early, late, unbounded = rules.ticket(life_s=60), rules.ticket(life_s=60), rules.ticket()
     now_s += 59.0
-    assert rules.redeem(early) is not None
+    assert redeem_ticket(rules, early) is not None
     now_s += 1.0
-    assert rules.redeem(late) is None
+    assert redeem_ticket(rules, late) is None
     now_s += 1e9
-    assert rules.redeem(unbounded) is not None
+    assert redeem_ticket(rules, unbounded) is not None
 
 
 @pytest.mark.parametrize(
@@ -109,8 +116,8 @@ def test_a_ticket_expires() -> None:
 )
 def test_a_public_url_gives_a_name_and_an_origin(url: str, hosts: set[str], port: int) -> None:
     rules = Security(token=TOKEN, url=url)
-    names = rules.names("0.0.0.0", 8000, tls=False)
-    without = Security(token=TOKEN).names("0.0.0.0", 8000, tls=False)
+    names = accepted_names(rules, "0.0.0.0", 8000, tls=False)
+    without = accepted_names(Security(token=TOKEN), "0.0.0.0", 8000, tls=False)
     assert names.hosts - without.hosts == hosts
     assert names.origins - without.origins == {url.rstrip("/")}
     assert rules.public_port == port
@@ -134,8 +141,8 @@ def test_there_is_no_ticket_for_a_role_without_a_token() -> None:
 def test_a_revoked_token_takes_its_tickets_cookies_and_listeners_with_it() -> None:
     rules = Security(token=TOKEN, viewer_token=WATCH)
     used, unused = rules.ticket("viewer"), rules.ticket("viewer")
-    found = rules.redeem(used)
-    grant = rules.by_token(WATCH)
+    found = redeem_ticket(rules, used)
+    grant = grant_of_token(rules, WATCH)
     assert found is not None
     assert grant is not None
     told: list[str] = []
@@ -144,15 +151,20 @@ def test_a_revoked_token_takes_its_tickets_cookies_and_listeners_with_it() -> No
     stop_listening()
     assert rules.revoke(WATCH)
     assert told == ["first"]
-    assert rules.by_token(WATCH) is rules.by_cookies([found.cookie]) is rules.redeem(unused) is None
+    assert (
+        grant_of_token(rules, WATCH)
+        is grant_of_cookies(rules, [found.cookie])
+        is redeem_ticket(rules, unused)
+        is None
+    )
     assert not rules.revoke(WATCH)
-    assert rules.by_token(TOKEN) is not None
+    assert grant_of_token(rules, TOKEN) is not None
 
 
 # --- names
 
 
-LOCAL = Security(token=TOKEN).names("127.0.0.1", 8000, tls=False)
+LOCAL = accepted_names(Security(token=TOKEN), "127.0.0.1", 8000, tls=False)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +221,7 @@ def test_pages_of_other_origins_are_not_on_the_list(origin: str) -> None:
 
 def test_an_allowed_name_is_one_also_behind_a_proxy() -> None:
     rules = Security(token=TOKEN, allow_hosts=["Agents.example"])
-    names = rules.names("0.0.0.0", 8000, tls=False)
+    names = accepted_names(rules, "0.0.0.0", 8000, tls=False)
     assert names.answers_to("agents.example")
     assert names.answers_to("agents.example:8000")
     assert not names.answers_to("agents.example:9")
@@ -219,14 +231,14 @@ def test_an_allowed_name_is_one_also_behind_a_proxy() -> None:
 
 def test_an_allowed_name_with_a_port_is_that_port_only() -> None:
     rules = Security(token=TOKEN, allow_hosts=["agents.example:444"])
-    names = rules.names("127.0.0.1", 8000, tls=True)
+    names = accepted_names(rules, "127.0.0.1", 8000, tls=True)
     assert names.answers_to("agents.example:444")
     assert not names.answers_to("agents.example:8000")
     assert "https://agents.example:444" in names.origins
 
 
 def test_on_the_default_port_browsers_name_none() -> None:
-    names = Security(token=TOKEN).names("127.0.0.1", 443, tls=True)
+    names = accepted_names(Security(token=TOKEN), "127.0.0.1", 443, tls=True)
     assert names.answers_to("127.0.0.1")
     assert names.answers_to("[::1]")
     assert "https://localhost" in names.origins
@@ -235,7 +247,7 @@ def test_on_the_default_port_browsers_name_none() -> None:
 
 def test_an_allowed_origin_is_that_one_only() -> None:
     rules = Security(token=TOKEN, allow_origins=["https://pages.example:1"])
-    origins = rules.names("127.0.0.1", 8000, tls=False).origins
+    origins = accepted_names(rules, "127.0.0.1", 8000, tls=False).origins
     assert "https://pages.example:1" in origins
     assert not any("pages.example" in name for name in origins - {"https://pages.example:1"})
 
@@ -286,7 +298,7 @@ def test_a_token_is_read_from_the_subprotocols(token: str) -> None:
 def test_an_unreadable_token_is_a_wrong_one(coded: str) -> None:
     token = offered_token(["agentrt.token." + coded])
     assert token is not None
-    assert Security().by_token(token) is None
+    assert grant_of_token(Security(), token) is None
 
 
 def test_no_token_is_none() -> None:

@@ -15,7 +15,7 @@ from tenants_kit import ACME, ACME_WATCHES, BOLT, Line, line, servers
 from trio.testing import MockClock
 
 from agentrt._core.session.session import host_of
-from agentrt._serve.security import Security
+from agentrt._serve.security import Security, grant_of_cookies, grant_of_token
 from agentrt.testing import FakeAcpAgent
 from agentrt.web import Tenant
 from runtime.fakes import asking, echo
@@ -300,7 +300,7 @@ def test_links_are_the_operator_s() -> None:
     rules = Security(token=TOKEN, tenant_viewers={ACME_WATCHES: Tenant(name="acme")})
     with pytest.raises(ValueError, match="no token for the role 'viewer'"):
         rules.ticket("viewer")
-    found = rules.by_token(TOKEN)
+    found = grant_of_token(rules, TOKEN)
     assert found is not None
     assert found.tenant is None
 
@@ -310,14 +310,14 @@ def test_a_cookie_is_one_tenant_s() -> None:
     acme, bolt = Tenant(name="acme"), Tenant(name="bolt")
     rules = Security(token=TOKEN, tenants={ACME: acme, BOLT: bolt})
     for token, tenant in ((TOKEN, None), (ACME, acme), (BOLT, bolt)):
-        grant = rules.by_token(token)
+        grant = grant_of_token(rules, token)
         assert grant is not None
         given = grant.new_pass()
-        found = rules.by_cookies([given.cookie], given.key)
+        found = grant_of_cookies(rules, [given.cookie], given.key)
         assert found is not None
         assert found.tenant == tenant
         forged = f"~{given.cookie.rpartition('~')[2]}"
-        assert rules.by_cookies([forged], given.key) is None
+        assert grant_of_cookies(rules, [forged], given.key) is None
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,7 @@ import msgspec
 import trio
 from msgspec import Struct
 
-from .._core.runtime.runtime import Runtime
-from .._core.store.service import StoreService
+from .._core.runtime.runtime import RuntimeHost
 from .._core.tools.client_tools import ClientTools
 from ..events import JsonObject
 from ..jsonrpc import encode_line
@@ -105,7 +104,7 @@ class Client:
 
     def __init__(
         self,
-        runtime: Runtime,
+        runtime: RuntimeHost,
         room: AnswerRoom,
         *,
         name: str | None,
@@ -214,13 +213,11 @@ class Client:
         self.forget(id)
         return GivenUp("unavailable", "another server has answered this command")
 
-    async def answered_elsewhere(
-        self, store: StoreService, command: ViewerCommand
-    ) -> CommandFields | None:
+    async def answered_elsewhere(self, command: ViewerCommand) -> CommandFields | None:
         """Return the answer to a command from another process that shares the store, or None.
         Raises `CommandRefused` if the id was used for another command.
         """
-        known = None if self._name is None else await store.answer(self._name, command.id)
+        known = None if self._name is None else await self._runtime.answer(self._name, command.id)
         if known is None:
             return None
         if known.digest != digest_of(command):

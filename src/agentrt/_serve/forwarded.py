@@ -110,6 +110,6 @@ def serve_forwarded(hub: Hub) -> None:
     """Carry out commands from clients of other servers that share the store, while the hub's
     runtime exists.
     """
-    store = hub.runtime.store
-    if store is not None and store.cluster is not None:
-        hub.runtime.start_soon(store.cluster.serve, ClusterCommandHandler(hub))
+    cluster = hub.runtime.cluster
+    if cluster is not None:
+        hub.runtime.start_soon(cluster.serve, ClusterCommandHandler(hub))

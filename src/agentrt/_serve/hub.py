@@ -20,8 +20,7 @@ from msgspec import Struct
 
 from .._core.limits import Tenant
 from .._core.runtime.registry import SessionInfo
-from .._core.runtime.runtime import Runtime
-from .._core.runtime.stored import load_history
+from .._core.runtime.runtime import Runtime, RuntimeHost, runtime_host
 from .._core.session.session import Session, host_of
 from ..agents import AgentInfo
 from ..errors import SessionNotFound, StoreError, StoreUnavailable
@@ -113,7 +112,8 @@ class Hub:
         folders: Folders | None = None,
         other_stores: OtherStores | None = None,
     ) -> None:
-        self.runtime = runtime
+        self.runtime: RuntimeHost = runtime_host(runtime)
+        runtime = self.runtime
         self.folders = folders or Folders()
         self.files = FileFinder()
         self.file_viewer = FileViewer()
@@ -150,9 +150,8 @@ class Hub:
         self._stop_listening = [
             runtime.listen(self._sessions_changed),
             runtime.show(self._looked_at),
+            runtime.listen_to_store(self._store_changed),
         ]
-        if runtime.store is not None:
-            self._stop_listening.append(runtime.store.listen(self._store_changed))
         self._sessions_changed()
 
     def attach_viewer(self, dialect: ServedDialect, *, role: Role = "controller") -> Viewer:
@@ -260,13 +259,13 @@ class Hub:
         `StoreUnavailable` if that cannot be known now, because the store is unavailable or this
         server is ending.
         """
-        feed, store = self.feeds.get(id), self.runtime.store
-        if feed is None or feed.log.seq >= seq or store is None or store.cluster is None:
+        feed, cluster = self.feeds.get(id), self.runtime.cluster
+        if feed is None or feed.log.seq >= seq or cluster is None:
             return True
         session = self.open_session(feed)
         keeper = None if session is None else host_of(session).keeper
         if keeper is None:
-            if await store.cluster.caught_up(feed.log):
+            if await cluster.caught_up(feed.log):
                 return True
             if self.feeds.get(id) is feed:
                 raise StoreUnavailable("the session is not followed here any more")
@@ -326,8 +325,7 @@ class Hub:
             log = self.feed(id).log
             if not log.lacks(before, turns):  # no checkpoint before it is used
                 return {"session": id}
-            assert self.runtime.store is not None
-            await load_history(self.runtime.store, log, before, turns, self.limits)
+            await self.runtime.load_history(log, before, turns)
 
     def opened(self, client: Client, id: str) -> Steps[Session]:
         """Return a session, after it has been opened if it was only stored.
@@ -381,14 +379,13 @@ class Hub:
     def name_chat(self, chat: str, session: str) -> None:
         """Bind a client's name for a session, also for the next server."""
         self.chats[chat] = session
-        if self.runtime.store is not None:
-            self.runtime.store.name_chat(self._prefix + chat, session)
+        self.runtime.name_chat(self._prefix + chat, session)
 
     async def find_chat(self, chat: str) -> CommandFields:
         """Find the session that another server has under this name or id, if there is one. Raises
         `StoreError`.
         """
-        cluster = None if self.runtime.store is None else self.runtime.store.cluster
+        cluster = self.runtime.cluster
         session = None if cluster is None else await cluster.chat(self._prefix + chat)
         if await self.runtime.find(session or chat) and session is not None:
             self.chats.setdefault(chat, session)

@@ -12,7 +12,7 @@ from ..tracing import RecentWire
 from .native_frames import WireRow
 
 if TYPE_CHECKING:
-    from .._core.runtime.runtime import Runtime
+    from .._core.runtime.runtime import RuntimeHost
     from ..tracing import TraceRow
 
 TRACE_DURATION_S: Final = 30.0
@@ -27,7 +27,7 @@ class LiveTraces:
     before.
     """
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: RuntimeHost) -> None:
         self._runtime = runtime
         self._listening: dict[str, tuple[RecentWire, trio.CancelScope]] = {}
 

@@ -247,9 +247,8 @@ class CommandRun:
         if (remote := self._remote) is None:
             if self._place is not None and not self._plan.located:  # it waited only for a moment
                 await client.wait_for_earlier(self._place, ORDER_S)
-            store = hub.runtime.store
-            assert store is not None
-            assert store.cluster is not None
+            cluster = hub.runtime.cluster
+            assert cluster is not None
             row = row_of(hub, client, command)
             if hub.runtime.tenant is not None and row.session:
                 if not await hub.runtime.find(row.session):
@@ -257,9 +256,7 @@ class CommandRun:
                     raise CommandRefused("unknown_session", message)
             opens = not isinstance(command, NOT_OPENING)
             runs_here = hub.runtime.runs_here
-            remote = RemoteCommand(
-                store.cluster, row, self._machine, opens=opens, runs_here=runs_here
-            )
+            remote = RemoteCommand(cluster, row, self._machine, opens=opens, runs_here=runs_here)
             self._remote = remote
         given = await remote.perform()
         self._error = remote.error
@@ -311,9 +308,7 @@ class CommandRun:
         return CommandEvent.KNOWN
 
     async def _recall(self) -> CommandEvent:
-        store = self._hub.runtime.store
-        assert store is not None
-        known = await self._client.answered_elsewhere(store, self._command)
+        known = await self._client.answered_elsewhere(self._command)
         if known is None:
             return CommandEvent.UNKNOWN
         self._fields = known
@@ -392,9 +387,7 @@ class CommandRun:
         return self._fields
 
     async def _keep_answer(self) -> CommandFields:
-        store = self._hub.runtime.store
-        assert store is not None
-        await store.keep_answer(self._client.answer_to(self._command, self._fields))
+        await self._hub.runtime.keep_answer(self._client.answer_to(self._command, self._fields))
         return self._fields
 
 
@@ -425,10 +418,9 @@ def _is_stored(hub: Hub, client: Client, command: c.ViewerCommand) -> bool:
     if it ends something and nothing more may wait. A `StopAll` that concerns several servers is
     harmless if it is repeated.
     """
-    store = hub.runtime.store
-    if store is None or isinstance(command, c.READS):
+    if hub.runtime.store is None or isinstance(command, c.READS):
         return False
-    if isinstance(command, c.StopAll) and store.cluster is not None:
+    if isinstance(command, c.StopAll) and hub.runtime.cluster is not None:
         return False
     if isinstance(command, ENDS) and not client.has_room:
         return False
@@ -641,10 +633,9 @@ async def _checkpoints(session: Session, command: c.ForCheckpoints) -> CommandFi
 
 
 def _stop_all(hub: Hub, client: Client, command: c.StopAll) -> CommandFields | Job:
-    here, store = hub.runtime.cancel_all(), hub.runtime.store
-    if store is None or store.cluster is None:
+    here, cluster = hub.runtime.cancel_all(), hub.runtime.cluster
+    if cluster is None:
         return {"cancelled": here}
-    cluster = store.cluster
 
     async def job() -> CommandFields:
         return {"cancelled": here + await stop_others(hub, cluster, client, command)}

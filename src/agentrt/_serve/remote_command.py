@@ -14,7 +14,7 @@ import trio
 from msgspec import Struct
 
 from .._core.limits import Tenant
-from .._core.runtime.runtime import Runtime
+from .._core.runtime.runtime import RuntimeHost
 from ..errors import LimitExceeded, StoreError, StoreUnavailable
 from ..jsonrpc import encode_line
 from ..lowlevel import Cluster, CommandRefused, IdReused, PostedCommand
@@ -188,9 +188,9 @@ class RemoteCommand:
         self._posted = None
 
 
-def announce(runtime: Runtime, client: Client, sessions: Iterable[str], *, there: bool) -> None:
+def announce(runtime: RuntimeHost, client: Client, sessions: Iterable[str], *, there: bool) -> None:
     """Report to other servers that a client that runs tools in their sessions has come or gone."""
-    cluster = None if runtime.store is None else runtime.store.cluster
+    cluster = runtime.cluster
     if cluster is not None:
         for session in sessions:
             runtime.start_soon(_announce, cluster, runtime.tenant, client, session, there)

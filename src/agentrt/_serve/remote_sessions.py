@@ -253,10 +253,9 @@ class Sessions:
         return (yield from hub.opened(client, id))
 
     async def _find(self, id: str) -> CommandFields:
-        hub, store = self._hub, self._hub.runtime.store
-        assert store is not None
-        assert store.cluster is not None
-        owned = await store.cluster.owner(id) if await hub.runtime.find(id) else None
+        hub, cluster = self._hub, self._hub.runtime.cluster
+        assert cluster is not None
+        owned = await cluster.owner(id) if await hub.runtime.find(id) else None
         if owned is None:
             raise SessionNotFound(f"no session {id!r} is open or stored")
         if owned.node is None and hub.runtime.runs_here(owned.home):

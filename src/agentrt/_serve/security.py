@@ -181,14 +181,6 @@ class Security:
             return None
         return urlsplit(self.url).port or (443 if self.url.startswith("https:") else 80)
 
-    def by_token(self, token: str) -> Grant | None:
-        """Return the grant of a token, or None. It takes the same time for every wrong token."""
-        found = None
-        for grant in self._grants:
-            if grant.fits(token) and not grant.revoked:
-                found = grant
-        return found
-
     @property
     def measured(self) -> bool:
         """True if there is a token for metrics."""
@@ -199,18 +191,6 @@ class Security:
         if self._metrics is None or token is None:
             return False
         return hmac.compare_digest(self._metrics, _digest(token))
-
-    def by_cookies(self, cookies: Iterable[str], key: str | None = None) -> Grant | None:
-        """Return the grant of a browser's cookies, or None.
-
-        With `key`, it must belong to one of the cookies. Several cookies are tried because another
-        local server may have set some of the same name.
-        """
-        for cookie in list(cookies)[:MAX_CHECKED_COOKIES]:
-            for grant in self._grants:
-                if not grant.revoked and grant.knows(cookie, key):
-                    return grant
-        return None
 
     def ticket(self, role: Role = "controller", life_s: float | None = None) -> str:
         """Create a ticket for a link.
@@ -230,22 +210,11 @@ class Security:
         self._tickets[_digest(ticket)] = _Ticket(grant, until)
         return ticket
 
-    def redeem(self, ticket: str) -> Pass | None:
-        """Exchange a ticket for a pass; the ticket is then used up. Returns None if it is unknown,
-        used, expired or revoked.
-        """
-        digest = _digest(ticket)
-        known = [each for each in self._tickets if hmac.compare_digest(each, digest)]
-        found = self._tickets.pop(known[0]) if known else None
-        if found is None or found.grant.revoked or self._clock() >= found.until:
-            return None
-        return found.grant.new_pass()
-
     def revoke(self, token: str) -> bool:
         """Revoke a token, its tickets and its cookies, and close every connection that depends on
         it. Returns True if there was such a token.
         """
-        grant = self.by_token(token)
+        grant = grant_of_token(self, token)
         if grant is None:
             return False
         grant.revoke()
@@ -266,31 +235,6 @@ class Security:
                     " which the server is reached (--url or --allow-host)"
                 )
 
-    def names(self, host: str, port: int, *, tls: bool) -> AcceptedNames:
-        """Return the `Host` and `Origin` headers accepted by a server that listens on `host`."""
-        scheme = "https" if tls else "http"
-        default = 443 if tls else 80
-        hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
-        if host and host not in ("0.0.0.0", "::"):
-            hosts.add(f"[{host}]:{port}" if ":" in host else f"{host.lower()}:{port}")
-        origins = set()
-        for name in self.allow_hosts:
-            if _has_port(name):
-                hosts.add(name)
-            else:
-                hosts |= {name, f"{name}:{port}"}
-                origins.add(f"https://{name}")  # a proxy in front of it ends TLS
-        if port == default:
-            hosts |= {name.removesuffix(f":{port}") for name in hosts}
-        origins |= {f"{scheme}://{name}" for name in hosts if port == default or _has_port(name)}
-        if self.url is not None:
-            public = self.url.partition("://")[2]
-            hosts |= {public} if _has_port(public) else {public, f"{public}:{self.public_port}"}
-            origins.add(self.url)
-        return AcceptedNames(
-            hosts=frozenset(hosts), origins=frozenset(origins | {*self.allow_origins})
-        )
-
     def shown(self, host: str, port: int) -> str:
         """Return the name and port to put into a link."""
         if host in ("", "0.0.0.0", "::"):
@@ -298,6 +242,68 @@ class Security:
         elif ":" in host:
             host = f"[{host}]"
         return host if _has_port(host) else f"{host}:{port}"
+
+
+def grant_of_token(security: Security, token: str) -> Grant | None:
+    """Return the grant of a token, or None. It takes the same time for every wrong token."""
+    found = None
+    for grant in security._grants:
+        if grant.fits(token) and not grant.revoked:
+            found = grant
+    return found
+
+
+def grant_of_cookies(
+    security: Security, cookies: Iterable[str], key: str | None = None
+) -> Grant | None:
+    """Return the grant of a browser's cookies, or None.
+
+    With `key`, it must belong to one of the cookies. Several cookies are tried because another
+    local server may have set some of the same name.
+    """
+    for cookie in list(cookies)[:MAX_CHECKED_COOKIES]:
+        for grant in security._grants:
+            if not grant.revoked and grant.knows(cookie, key):
+                return grant
+    return None
+
+
+def redeem_ticket(security: Security, ticket: str) -> Pass | None:
+    """Exchange a ticket for a pass; the ticket is then used up. Returns None if it is unknown,
+    used, expired or revoked.
+    """
+    digest = _digest(ticket)
+    known = [each for each in security._tickets if hmac.compare_digest(each, digest)]
+    found = security._tickets.pop(known[0]) if known else None
+    if found is None or found.grant.revoked or security._clock() >= found.until:
+        return None
+    return found.grant.new_pass()
+
+
+def accepted_names(security: Security, host: str, port: int, *, tls: bool) -> AcceptedNames:
+    """Return the `Host` and `Origin` headers accepted by a server that listens on `host`."""
+    scheme = "https" if tls else "http"
+    default = 443 if tls else 80
+    hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
+    if host and host not in ("0.0.0.0", "::"):
+        hosts.add(f"[{host}]:{port}" if ":" in host else f"{host.lower()}:{port}")
+    origins = set()
+    for name in security.allow_hosts:
+        if _has_port(name):
+            hosts.add(name)
+        else:
+            hosts |= {name, f"{name}:{port}"}
+            origins.add(f"https://{name}")  # a proxy in front of it ends TLS
+    if port == default:
+        hosts |= {name.removesuffix(f":{port}") for name in hosts}
+    origins |= {f"{scheme}://{name}" for name in hosts if port == default or _has_port(name)}
+    if security.url is not None:
+        public = security.url.partition("://")[2]
+        hosts |= {public} if _has_port(public) else {public, f"{public}:{security.public_port}"}
+        origins.add(security.url)
+    return AcceptedNames(
+        hosts=frozenset(hosts), origins=frozenset(origins | {*security.allow_origins})
+    )
 
 
 def _check_tokens(

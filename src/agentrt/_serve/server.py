@@ -12,6 +12,7 @@ import trio
 from msgspec import structs
 
 from .._base.nesting import bare_errors, open_service_nursery
+from .._core.runtime.runtime import runtime_host
 from .._core.trio_task import check_trio
 from .security import Security
 from .site import Site, SiteServer
@@ -94,7 +95,7 @@ async def serve(
             port,
             security,
             ssl_context,
-            serves_clients=runtime.role != "worker",
+            serves_clients=runtime_host(runtime).role != "worker",
             not_ready_reason=runtime.not_ready_reason,
             metrics=None if metrics is None else metrics.render,
             dialects=served,

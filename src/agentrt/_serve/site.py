@@ -14,8 +14,8 @@ from urllib.parse import parse_qs
 import trio
 from msgspec import Struct, structs
 
+from .._base.pending import PendingConnections
 from .._core.limits import Limits
-from .._core.tools.pending import PendingConnections
 from .http import (
     SIGN_IN_STYLE,
     BadRequest,
@@ -26,7 +26,17 @@ from .http import (
     response,
 )
 from .refusal import CloseCode, ConnectionRefusal
-from .security import Grant, Pass, Role, Security, offered_key
+from .security import (
+    Grant,
+    Pass,
+    Role,
+    Security,
+    accepted_names,
+    grant_of_cookies,
+    grant_of_token,
+    offered_key,
+    redeem_ticket,
+)
 
 NO_CLIENTS: Final = "This server runs sessions for gateways, and serves no clients."
 
@@ -105,7 +115,7 @@ class Site:
         self._locked = LOCKED.format(root=escape(self._root), style=SIGN_IN_STYLE)
         self._tls = tls
         self._security = security
-        self._names = security.names(host, port, tls=tls)
+        self._names = accepted_names(security, host, port, tls=tls)
         self._ticket_s = limits.link_lifetime_s
         # Cookies do not distinguish ports. Gateways behind one balancer share the public port.
         self._cookie = f"agentrt-{security.public_port or port}"
@@ -116,9 +126,8 @@ class Site:
         self._not_ready_reason = not_ready_reason
         self.serves_clients = serves_clients
         """True if clients are served; otherwise only the server's own state is."""
-        self.pending: PendingConnections = PendingConnections(limits.ws_unauthenticated)
-        self.downloads: PendingConnections = PendingConnections(limits.ws_connections)
-        """Responses to browsers that are signed in; unauthenticated connections do not end them."""
+        self._pending = PendingConnections(limits.ws_unauthenticated)
+        self._downloads = PendingConnections(limits.ws_connections)
 
     @property
     def url(self) -> str:
@@ -147,12 +156,22 @@ class Site:
 
     def statistics(self) -> SiteStatistics:
         """Return a copy of the counters."""
-        count, pending = self._statistics, self.pending
+        count, pending = self._statistics, self._pending
         return structs.replace(count, pending=len(pending), refused=count.refused + pending.dropped)
 
 
 class SiteServer(Site):
     """The side of a site that answers requests, for the connections of its server."""
+
+    @property
+    def pending(self) -> PendingConnections:
+        """Connections that have not sent a token yet."""
+        return self._pending
+
+    @property
+    def downloads(self) -> PendingConnections:
+        """Responses to browsers that are signed in; unauthenticated connections do not end them."""
+        return self._downloads
 
     @property
     def count(self) -> SiteStatistics:
@@ -183,10 +202,10 @@ class SiteServer(Site):
                 "query parameters are not accepted; send the token in a header or a subprotocol",
             )
         if (token := request.token) is not None:
-            grant = self._security.by_token(token)
+            grant = grant_of_token(self._security, token)
         elif origins:
             key = offered_key(request.listed("sec-websocket-protocol"))
-            grant = self._security.by_cookies(request.cookies(self._cookie), key)
+            grant = grant_of_cookies(self._security, request.cookies(self._cookie), key)
         else:  # a request without an origin is not from a page, and only pages have cookies
             grant = None
         if grant is None:
@@ -221,7 +240,7 @@ class SiteServer(Site):
 
     def is_signed_in(self, request: HttpRequest) -> bool:
         """True if the request comes from a browser that has signed in."""
-        return self._security.by_cookies(request.cookies(self._cookie)) is not None
+        return grant_of_cookies(self._security, request.cookies(self._cookie)) is not None
 
     def _server_state(self, request: HttpRequest, head_only: bool) -> HttpResponse | None:
         """Answer a balancer, a supervisor or Prometheus; return None if the request is for the
@@ -256,7 +275,7 @@ class SiteServer(Site):
             self._statistics.refused += 1
             return response(403, "Pages of that origin may not sign in.\n")
         token = parse_qs(request.body.decode("latin-1")).get("token", [""])[0]
-        grant = self._security.by_token(token)
+        grant = grant_of_token(self._security, token)
         if grant is None:
             raise BadRequest(401, "no valid token")
         return self._redirect_signed_in(grant.new_pass(), request)
@@ -276,7 +295,7 @@ class SiteServer(Site):
         and stores it. A used ticket also redirects to the page, which opens if the browser is
         known.
         """
-        found = self._security.redeem(tickets[0])
+        found = redeem_ticket(self._security, tickets[0])
         if found is None:
             return response(303, headers=(("Location", self._root),))
         self._used.set()

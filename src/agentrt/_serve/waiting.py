@@ -9,8 +9,8 @@ from functools import partial
 import trio
 
 from .._base.nesting import bare_errors
+from .._base.pending import PendingConnections
 from .._core.limits import Limits
-from .._core.tools.pending import PendingConnections
 from .http import BadRequest, HttpResponse, read_request, response, send_response
 from .security import Security
 from .server import open_listeners

@@ -4,7 +4,12 @@ No process is started: a session with a `MemoryAgent` runs in one Trio loop and,
 `trio.testing.MockClock`, without waiting.
 """
 
-from .._lab.conformance.check import ConformanceFinding, ConformancePrompts
+from .._lab.conformance.check import (
+    ConformanceFinding,
+    ConformanceLevel,
+    ConformancePrompts,
+    ConformanceVerdict,
+)
 from .._lab.conformance.run import Conformance
 from .calls import ToolAnswer, ask_policy, call_tool
 from .chaos import Chaos, Faults, simulate
@@ -70,6 +75,8 @@ __all__ = [
     "check_agent",
     "Conformance",
     "ConformanceFinding",
+    "ConformanceVerdict",
+    "ConformanceLevel",
     "ConformancePrompts",
     # conformance of a store
     "check_store",

@@ -10,7 +10,7 @@ and has the recorded delay, by Trio's clock.
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import groupby
@@ -22,7 +22,6 @@ import trio
 from msgspec import Struct
 
 from .._base.nesting import bare_errors
-from .._core.session.host import Service
 from .._core.session.session import Session
 from ..agents import ProtocolName
 from ..effects import ServiceRequested
@@ -174,7 +173,7 @@ class Replay:
             self._session.cancel()
 
     @property
-    def services(self) -> dict[str, Service]:
+    def services(self) -> dict[str, Callable[[ServiceRequested], Awaitable[Any]]]:
         """Services that answer the agent's requests as the recorded host did."""
         return dict.fromkeys(_SERVICES, self._serve)
 

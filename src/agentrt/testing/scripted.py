@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, TypeAlias, cast
 
 from msgspec import structs
@@ -156,46 +157,47 @@ class ScriptedAgents:
         for session in self.sessions:
             check_log(session.events, whole=False)
 
-    def set_up(self, agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
-        """Return the setup of a session that runs with the agent's script.
-
-        A session that has its own connection keeps it.
-        """
-        if offer.connect is not None:
-            return set_up_program(agent, opening, offer)
-        seen = SeenSession(agent, opening)
-        self.sessions.append(seen)
-
-        def connect(opening: Opening) -> AbstractAsyncContextManager[Transport]:
-            script = self._scripts.get(agent.name, self._default)
-            if script is None:
-                known = ", ".join(map(repr, self._scripts)) or "none"
-                raise AgentStartError(f"no script for the agent {agent.name!r}; there are: {known}")
-            if isinstance(script, Replay):
-                process = script.start()
-            else:
-                process = MemoryAgent(_program(script, agent, seen))
-            seen.processes.append(process)
-            return process.connect()
-
-        setup = set_up_driver(agent, opening, structs.replace(offer, connect=connect))
-
-        def around(host: SessionHost, session: Session) -> AbstractAsyncContextManager[Opening]:
-            _watch(host, seen)
-            script = self._scripts.get(agent.name, self._default)
-            if isinstance(script, Replay):
-                script.plays_for(session)
-                return with_services(script.services, setup.around_session)(host, session)
-            return setup.around_session(host, session)
-
-        return structs.replace(setup, around_session=around)
-
 
 _KINDS: Final[dict[ProtocolName, type[FakeAgent]]] = {
     "acp": FakeAcpAgent,
     "claude": FakeClaudeAgent,
     "codex": FakeCodexAgent,
 }
+
+
+def _set_up(agents: ScriptedAgents, agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
+    """Return the setup of a session that runs with the agent's script.
+
+    A session that has its own connection keeps it.
+    """
+    if offer.connect is not None:
+        return set_up_program(agent, opening, offer)
+    seen = SeenSession(agent, opening)
+    agents.sessions.append(seen)
+
+    def connect(opening: Opening) -> AbstractAsyncContextManager[Transport]:
+        script = agents._scripts.get(agent.name, agents._default)
+        if script is None:
+            known = ", ".join(map(repr, agents._scripts)) or "none"
+            raise AgentStartError(f"no script for the agent {agent.name!r}; there are: {known}")
+        if isinstance(script, Replay):
+            process = script.start()
+        else:
+            process = MemoryAgent(_program(script, agent, seen))
+        seen.processes.append(process)
+        return process.connect()
+
+    setup = set_up_driver(agent, opening, structs.replace(offer, connect=connect))
+
+    def around(host: SessionHost, session: Session) -> AbstractAsyncContextManager[Opening]:
+        _watch(host, seen)
+        script = agents._scripts.get(agent.name, agents._default)
+        if isinstance(script, Replay):
+            script.plays_for(session)
+            return with_services(script.services, setup.around_session)(host, session)
+        return setup.around_session(host, session)
+
+    return structs.replace(setup, around_session=around)
 
 
 def _watch(host: SessionHost, seen: SeenSession) -> None:
@@ -246,7 +248,7 @@ def scripted_agents(
 @contextmanager
 def standing_in(agents: ScriptedAgents) -> Iterator[None]:
     """Use these agents in place of real programs while the block runs."""
-    with PROGRAMS.replaced(_unchanged), SETUP.replaced(agents.set_up):
+    with PROGRAMS.replaced(_unchanged), SETUP.replaced(partial(_set_up, agents)):
         yield
 
 

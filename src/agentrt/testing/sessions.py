@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
-from typing import TYPE_CHECKING, Final, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, Unpack
 
 from msgspec import structs
 
@@ -19,12 +19,13 @@ from .._core.runtime.options import SessionOptions, check_names, check_store, ch
 from .._core.runtime.protocol_setup import set_up_protocol
 from .._core.runtime.runtime import Runtime, Source, serve_runtime
 from .._core.runtime.stored import ClaimedSession
-from .._core.session.host import Service, SessionHost
+from .._core.session.host import SessionHost
 from .._core.session.session import Session
 from .._core.telemetry.observation import as_one
 from .._core.tools.extensions import checked_tools_and_servers
 from .._core.tools.tools import Provided, split
 from ..agents import Agent, AgentInfo, ProtocolName
+from ..effects import ServiceRequested
 from ..errors import AgentNotFound
 from ..events import JsonObject
 from ..lowlevel import Opening
@@ -50,7 +51,7 @@ async def open_fake_session(
     acp_version: Literal[1, 2] = 1,
     id: str = "id",
     now: Callable[[], float] = time.time,
-    services: Mapping[str, Service] | None = None,
+    services: Mapping[str, Callable[[ServiceRequested], Awaitable[Any]]] | None = None,
     **options: Unpack[SessionOptions],
 ) -> AsyncIterator[Session]:
     """Open a session with an agent in memory.
@@ -118,7 +119,10 @@ async def open_fake_session(
         yield session
 
 
-def with_services(services: Mapping[str, Service], around_session: AroundSession) -> AroundSession:
+def with_services(
+    services: Mapping[str, Callable[[ServiceRequested], Awaitable[Any]]],
+    around_session: AroundSession,
+) -> AroundSession:
     """Return `around_session` with these services in place of agentrt's own."""
 
     @asynccontextmanager

@@ -15,7 +15,7 @@ from msgspec import structs
 from ..._base.nesting import bare_errors
 from ..._core.limits import Limits
 from ..._core.runtime.registry import SessionInfo
-from ..._core.runtime.runtime import Runtime, open_runtime
+from ..._core.runtime.runtime import Runtime, open_runtime, runtime_host
 from ..._core.store.address import StoreAddress
 from ..._serve.acpmessages import Meta
 from ..._serve.address import ServerAddress
@@ -192,5 +192,5 @@ class TerminalStores:
             return {}  # the caller reports it
         if ref.entry.session == session:
             await self._own.fetch(ref)
-            self._runtime.add_stored(ref.entry)
+            runtime_host(self._runtime).add_stored(ref.entry)
         return {}

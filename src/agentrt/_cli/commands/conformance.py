@@ -20,7 +20,7 @@ from ..._core.claude.options import effective
 from ..._core.process.process import open_process
 from ..._core.runtime.offer import environment
 from ..._core.trace.record import ProcessTap
-from ..._lab.conformance.check import ConformanceFinding, ConformancePrompts, Verdict
+from ..._lab.conformance.check import ConformanceFinding, ConformancePrompts, ConformanceVerdict
 from ..._lab.conformance.checks import CHECKS
 from ..._lab.conformance.run import LIMITS, Conformance, ConformanceRun, subject_of
 from ...agents import Agent, Transport, is_known
@@ -36,7 +36,7 @@ from ..text import one_line
 from ..tracing import command_trace
 
 CHECK_TIMEOUT_S: Final = 60.0
-_LABELS: Final[dict[Verdict, tuple[str, str]]] = {
+_LABELS: Final[dict[ConformanceVerdict, tuple[str, str]]] = {
     "passes": ("✓", "passed"),
     "fails": ("✗", "failed"),
     "own way": ("~", "different"),
@@ -186,7 +186,7 @@ def _row(finding: ConformanceFinding) -> list[str]:
     return rows
 
 
-def _counts(report: Conformance) -> dict[Verdict, int]:
+def _counts(report: Conformance) -> dict[ConformanceVerdict, int]:
     count = Counter(finding.verdict for finding in report.findings)
     return {verdict: count[verdict] for verdict in _LABELS}
 

@@ -20,17 +20,18 @@ import psycopg
 from psycopg import errors, sql
 
 from ..._core.limits import Limits
-from ..._core.store.base import (
+from ...errors import SessionElsewhere, StoreError, StoreInUse, StoreUnavailable
+from ...lowlevel import Fenced, Flush, FlushPart, SessionClaim, Unusable
+from ...storage import (
     PROMPTED,
     ImportingBackend,
     Packed,
+    clean,
     decode_record,
     encode,
     quota_reached,
+    text_of,
 )
-from ..._core.store.search import clean, text_of
-from ...errors import SessionElsewhere, StoreError, StoreInUse, StoreUnavailable
-from ...lowlevel import Fenced, Flush, FlushPart, SessionClaim, Unusable
 from ...store import SessionDescription
 from ..address import PostgresAddress
 from . import schema

@@ -16,10 +16,9 @@ import psycopg
 from msgspec import Struct, structs
 from psycopg import sql
 
-from ..._core.store.base import PROMPTED, decode_events, entry_of
-from ..._core.store.search import clean
 from ...errors import RemoteProtocolError, StoreError
 from ...events import Event
+from ...storage import PROMPTED, clean, decode_events, entry_of
 from ...store import CommandStatus, SessionOwner, StoredCommand, StoreEntry
 from ..address import PostgresAddress
 from ..rows import Tail, Worker

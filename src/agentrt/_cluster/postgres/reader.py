@@ -8,21 +8,24 @@ from typing import Any, Final, TypeVar
 
 from psycopg import IsolationLevel
 
-from ..._core.store.base import (
+from ...errors import StoreError
+from ...events import Event, TurnStarted
+from ...storage import (
     PROMPTED,
     Outdated,
+    QueryWord,
     ReportingReader,
     StoreReport,
+    clean,
     decode_about,
     decode_events,
     decode_head,
     decode_record,
     encode,
     entry_of,
+    excerpt,
+    words_of,
 )
-from ..._core.store.search import QueryWord, clean, excerpt, words_of
-from ...errors import StoreError
-from ...events import Event, TurnStarted
 from ...store import (
     CommandAnswer,
     LoadedSession,

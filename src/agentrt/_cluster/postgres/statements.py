@@ -11,9 +11,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from ..._core.store.base import encode, encode_events, encode_record
-from ..._core.store.search import clean, text_of
 from ...lowlevel import Flush, FlushPart
+from ...storage import clean, encode, encode_events, encode_record, text_of
 from .words import vector
 
 _FRAMES = """

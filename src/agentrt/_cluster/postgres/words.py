@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Final
 
-from ..._core.store.search import QueryWord
+from ...storage import QueryWord
 
 MAX_WORD_CHARS: Final = 250
 """Maximum number of characters of a word that are indexed: PostgreSQL accepts 2046 bytes."""

@@ -99,7 +99,7 @@ class AcpDriver:
         self,
         new_key: NewKey,
         *,
-        capabilities: ClientCapabilities,
+        capabilities: JsonObject,
         client: Implementation,
         auth_method: str | None = None,
         late_history: bool = False,
@@ -112,7 +112,8 @@ class AcpDriver:
     ) -> None:
         """Create a driver; call `start` to open its session.
 
-        `capabilities`: the capabilities that the host serves (made by `client_capabilities`).
+        `capabilities`: ACP's `clientCapabilities` with the methods that the host serves, such as
+        `client_capabilities` returns.
 
         `auth_method`: the method to authenticate with if the agent requires that. Without it, the
         start then fails.
@@ -133,7 +134,7 @@ class AcpDriver:
         """
         self._version = version
         self._wire: AcpWire = WIRE_1
-        self._capabilities = capabilities
+        self._capabilities = msgspec.convert(capabilities, ClientCapabilities)
         self._client = client
         self._auth_method = auth_method
         self._late_history = late_history
@@ -143,7 +144,7 @@ class AcpDriver:
         self._channel = Channel()
         self._settings = AcpSettings(refused_modes)
         self._requests = AcpRequests(
-            self._channel, new_key, capabilities, held=line_limit, extensions=extensions
+            self._channel, new_key, self._capabilities, held=line_limit, extensions=extensions
         )
         self._turns = AcpTurns()
         self._stream = AcpStream(self._channel, self._settings)

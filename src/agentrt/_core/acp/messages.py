@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias
 
+import msgspec
 from msgspec import UNSET, Struct, UnsetType, ValidationError, field
 
 from ..model.content import Block, JsonObject, ToolContent
@@ -424,12 +425,12 @@ def client_capabilities(
     terminals: bool = False,
     elicitation: bool = False,
     meta: JsonObject | None = None,
-) -> ClientCapabilities:
+) -> JsonObject:
     """Return the capabilities of a host that serves these methods and shows all session features.
 
     `meta` advertises extensions of the protocol.
     """
-    return ClientCapabilities(
+    offered = ClientCapabilities(
         fs=FileSystemCapabilities(read_files, write_files),
         terminal=terminals,
         session=ClientSessionCapabilities(ConfigOptionsCapabilities(Marker()), Marker(), Marker()),
@@ -437,6 +438,8 @@ def client_capabilities(
         subagents=Marker(),
         meta=meta,
     )
+    encoded: JsonObject = msgspec.to_builtins(offered)
+    return encoded
 
 
 class PromptCapabilities(AcpMessage):

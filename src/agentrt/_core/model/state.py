@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
@@ -154,9 +154,6 @@ class PageRoom(Protocol):
         ...
 
 
-_Apply: TypeAlias = Callable[[Any], None]
-
-
 class SessionState:
     """The fold of a session's events.
 
@@ -182,7 +179,7 @@ class SessionState:
         self.commands: list[Command] = []
         self.title: str | None = None
         self._growing: dict[str, GrowingText] = {}
-        self.table: dict[type, _Apply] = {
+        self.table: dict[type, Callable[[Any], None]] = {
             StateChanged: self._state,
             TurnStarted: self._turn_started,
             TurnEnded: self._turn_ended,

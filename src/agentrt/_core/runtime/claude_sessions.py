@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
 
 import trio
 from msgspec import structs
@@ -24,9 +24,6 @@ from ..model.driver import Effect, Opening
 from ..model.fork_point import ForkPoint
 from ..session.settings import AgentSession, check_id, checked_folder
 from ..trio_task import check_trio
-
-Stored: TypeAlias = list[StoredSession]
-Messages: TypeAlias = list[JsonObject]
 
 
 class ClaudeSessions:
@@ -48,13 +45,13 @@ class ClaudeSessions:
         """`config`: Claude Code's folder; default: `$CLAUDE_CONFIG_DIR`, or `~/.claude`."""
         self._config = sessions.config_folder() if config is None else Path(config)
 
-    async def list(self, cwd: str | os.PathLike[str] | None = None) -> Stored:
+    async def list(self, cwd: str | os.PathLike[str] | None = None) -> builtins.list[StoredSession]:
         """List the sessions of a folder (default: all), newest first."""
         check_trio("ClaudeSessions")
         project = checked_folder(cwd)
         return await trio.to_thread.run_sync(sessions.list_sessions, self._config, project)
 
-    async def read(self, session: str) -> Messages:
+    async def read(self, session: str) -> builtins.list[JsonObject]:
         """Return the conversation in order, from its start or from the last compaction.
 
         These are the transcript's entries of the types `user`, `assistant` and `system`, as written

@@ -20,7 +20,7 @@ from ..model.driver import Driver, Opening, ServiceRequested
 from ..permissions.standing import as_claude_rules
 from ..session.host import SessionHost
 from ..session.session import list_sessions_with
-from ..session.turn import Turn
+from ..session.turn import turn_of
 from ..tools.extensions import ExtensionTable, HookTable
 from ..tools.tools import OWN_NAME
 from ..wire.jsonrpc import METHOD_NOT_FOUND
@@ -115,7 +115,7 @@ def set_up_claude(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup
                 host.services["mcp"] = partial(_serve_mcp, host, connections)
             if offer.hooks:
                 host.turn_services["hook"] = lambda asked, turn: hooks.serve(
-                    asked, Turn.of(host, turn), host.wait_until_stored
+                    asked, turn_of(host, turn), host.wait_until_stored
                 )
             serve_extensions(host, session, extensions)
             if agent.connect is None:  # otherwise its sessions are on the agent's machine

@@ -28,7 +28,7 @@ from ..session.host import SessionHost
 from ..session.interfaces import StartGate
 from ..session.link import Connect
 from ..session.session import set_tools_with
-from ..session.turn import Turn
+from ..session.turn import turn_of
 from ..tools.client_tools import ClientTool
 from ..tools.extensions import Extension, ExtensionTable, Hook
 from ..tools.tools import ProvidedServer, Tool
@@ -266,7 +266,7 @@ def tool_server(host: SessionHost, session: Session, offer: Offer) -> ToolServer
     server = ToolServer(
         offer.tools,
         session=session,
-        turn=lambda: Turn.of(host, host.core.turn),
+        turn=lambda: turn_of(host, host.core.turn),
         timeout=offer.limits.tool_timeout_s,
         on_error=lambda tool, error: host.handler_failed(f"the tool {tool.name}", error),
         on_progress=partial(_show_progress, host),
@@ -320,7 +320,7 @@ def serve_extensions(host: SessionHost, session: Session, table: ExtensionTable)
     """Serve the requests known to the driver with the program's extensions."""
     if table.methods:
         host.turn_services["extension"] = lambda asked, turn: table.serve(
-            asked, session, Turn.of(host, turn), host.handler_failed
+            asked, session, turn_of(host, turn), host.handler_failed
         )
 
 

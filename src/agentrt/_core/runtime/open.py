@@ -35,7 +35,7 @@ from ..process.inherited import inherited
 from ..session.budget import Budget, money_left
 from ..session.host import SessionHost
 from ..session.rate_limits import WaitForLimits
-from ..session.session import Session
+from ..session.session import Session, make_session
 from ..tools.extensions import checked_extensions, checked_hooks, checked_tools_and_servers
 from ..tools.tools import Provided, split
 from ..trio_task import check_trio
@@ -445,7 +445,7 @@ async def serve_session(
                 telemetry.keeps(store)
             observation = telemetry.observe(agent.name, host.log)
             host.observe(observation)
-        session = Session(host)
+        session = make_session(host)
         try:
             async with setup.around_session(host, session) as opening:
                 with host.scope.entered():

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from ..config import Config
     from ..sandbox.policy import Sandbox, SandboxLike
     from ..store.service import StoreService
+    from ..store.shared import Cluster, StoreMembership
     from ..store.store import Store
     from ..telemetry.observation import Telemetries
     from ..trace.trace import Trace
@@ -117,37 +118,20 @@ class Source(Struct, frozen=True):
 class Runtime:
     """Many sessions in one process. Created by `open_runtime`."""
 
-    def __init__(
-        self,
-        nursery: trio.Nursery,
-        source: Source,
-        limits: Limits,
-        store: StoreService | None = None,
-        stored: Iterable[StoreEntry] = (),
-        answers: Iterable[CommandAnswer] = (),
-        chats: Mapping[str, str] | None = None,
-    ) -> None:
-        """`stored`, `answers`, `chats`: the sessions, the answers to clients, and the clients'
-        session names in the store.
-        """
-        self.limits = limits
-        """Limits of the runtime itself and, if they were given, of each session."""
-        self.store = store
-        """The store that saves the sessions, or None."""
-        self.chats: dict[str, str] = dict(chats or {})
-        """Session names of clients of an earlier process, mapped to the sessions."""
-        self.answers: dict[str, list[CommandAnswer]] = {}
-        """Answers of an earlier process, by client."""
-        for answer in answers:
-            self.answers.setdefault(answer.client, []).append(answer)
-        self._nursery = nursery
-        self._source = source
-        self._register = SessionRegistry(limits.open_sessions, stored, has_store=store is not None)
-        self._hosts: Mapping[str, HostedSession] = self._register.hosts
-        self._stored: Mapping[str, StoreEntry] = self._register.stored
-        self._loading: dict[tuple[str, str], trio.Event] = {}
-        self.tenant: Tenant | None = None
-        """The tenant to which this object is restricted. None: all sessions are visible."""
+    limits: Limits
+    """Limits of the runtime itself and, if they were given, of each session."""
+    tenant: Tenant | None
+    """The tenant to which this object is restricted. None: all sessions are visible."""
+    _nursery: trio.Nursery
+    _source: Source
+    _store: StoreService | None
+    _register: SessionRegistry
+    _hosts: Mapping[str, HostedSession]
+    _stored: Mapping[str, StoreEntry]
+    _loading: dict[tuple[str, str], trio.Event]
+
+    def __init__(self) -> None:
+        raise TypeError("a runtime is opened by agentrt.open_runtime")
 
     def of(self, tenant: Tenant) -> Runtime:
         """Return a view of the runtime that is restricted to one tenant.
@@ -158,18 +142,17 @@ class Runtime:
         own = copy(self)
         own._hosts = TenantView(self._register.hosts, tenant.name)
         own._stored = TenantView(self._register.stored, tenant.name)
-        own.set_tenant_limits(tenant)
+        own._set_tenant_limits(tenant)
         return own
 
-    def set_tenant_limits(self, tenant: Tenant) -> None:
-        """Set new limits for the tenant of this view."""
+    def _set_tenant_limits(self, tenant: Tenant) -> None:
         self.tenant = tenant
         self._register.set_tenant_limits(tenant)
         budget = budget_from(tenant.budget)
         if budget is not None:  # what was spent stays spent
             self._source.tenant_budgets.setdefault(tenant.name, budget)
-        if self.store is not None:
-            self.store.tenant_quotas[tenant.name] = tenant.sessions
+        if self._store is not None:
+            self._store.tenant_quotas[tenant.name] = tenant.sessions
 
     # --- lookup
 
@@ -217,15 +200,6 @@ class Runtime:
         Returns a function that stops this. `changed` must not block or raise.
         """
         return self._register.listen(changed)
-
-    def show(self, viewed_at: Callable[[str], float]) -> Callable[[], None]:
-        """Register a function that reports when a session was last viewed.
-
-        `viewed_at` returns the time of the last view by Trio's clock, infinity while the session is
-        being viewed. Returns a function that removes the registration. Sessions without viewers are
-        removed from memory after a time (`limits.unload_after_s`).
-        """
-        return self._register.show(viewed_at)
 
     # --- opening and closing
 
@@ -290,7 +264,7 @@ class Runtime:
             raise SessionClosed("the session has ended: there is nothing to show")
         if session.id in self._register.hosts:
             raise LocalProtocolError(f"the session {session.id!r} is shown already")
-        if inside.keeper is not None and not inside.keeper.stores_in(self.store):
+        if inside.keeper is not None and not inside.keeper.stores_in(self._store):
             raise LocalProtocolError(
                 "another store keeps the session: give it `store=` the runtime's, or none"
             )
@@ -397,10 +371,10 @@ class Runtime:
             options["mcp_servers"] = mcp_servers
         log = await self.read(id)
         if at is not None:
-            if self.store is not None:
+            if self._store is not None:
                 from .stored import load_history
 
-                await load_history(self.store, log, None, None, self.limits)
+                await load_history(self._store, log, None, None, self.limits)
             options["fork_at"] = fork_point(log.state, at)
         said = shown_until(log.state, at)[-self.limits.snapshot_items :]
         fork_factory = host_of(host.session).fork_factory if host is not None else None
@@ -420,9 +394,9 @@ class Runtime:
         Raises `SessionNotFound`, or `LocalProtocolError` if the conversation is empty.
         """
         entry = self._stored.get(id)
-        if entry is None or self.store is None:
+        if entry is None or self._store is None:
             raise SessionNotFound(f"no session {id!r} is open or stored")
-        about = (await self.store.load(id, last=1)).about
+        about = (await self._store.load(id, last=1)).about
         return entry.agent, _copied(entry.agent_session, entry.cwd, about)
 
     async def reopen(
@@ -472,53 +446,21 @@ class Runtime:
             host = self._hosts.get(id)
             if host is not None:
                 return host.session.log
-            if self.store is None or id not in self._stored:
+            if self._store is None or id not in self._stored:
                 raise SessionNotFound(f"no session {id!r} is open or stored")
             from .stored import load_closed_log, load_history
 
-            log = await load_closed_log(self.store, id, self.limits)
+            log = await load_closed_log(self._store, id, self.limits)
             if whole:
-                await load_history(self.store, log, None, None, self.limits)
+                await load_history(self._store, log, None, None, self.limits)
             return log
-
-    async def follow(self, id: str, over: Callable[[], None]) -> tuple[Log, Callable[[], None]]:
-        """Return the log of a closed session with its last turns, and a function that ends
-        following it.
-
-        If other servers share the store, the log is updated with the session's events there. `over`
-        is called when that is no longer possible, for example because the session was deleted.
-        Raises as `read`.
-        """
-        store = self.store
-        if store is None or store.cluster is None or id in self._hosts:
-            return await self.read(id, whole=False), lambda: None
-        if self.tenant is not None and id not in self._stored:
-            raise SessionNotFound(f"no session {id!r} is open or stored")
-        async with self._register.alone(id):
-            host = self._hosts.get(id)
-            if host is not None:  # it was opened while this waited
-                return host.session.log, lambda: None
-            from .sharing import followed_log
-
-            return await followed_log(store, store.cluster, id, self.limits, over)
-
-    @property
-    def role(self) -> str:
-        """Role of this server among those that share the store: `both`, `gateway` or `worker`."""
-        membership = None if self.store is None else self.store.membership
-        return "both" if membership is None else membership.process.role
 
     def is_open(self, id: str) -> bool:
         """Return True if the session is open here and is not ending."""
         host = self._hosts.get(id)
         return host is not None and not host.is_leaving
 
-    @property
-    def is_shared(self) -> bool:
-        """True if other servers share the store."""
-        return self.store is not None and self.store.cluster is not None
-
-    async def find(self, id: str) -> bool:
+    async def _find(self, id: str) -> bool:
         """Return True if the session exists, even if another server has just opened it.
 
         Waits for the end of a session that is being closed. Raises `StoreError`.
@@ -527,22 +469,11 @@ class Runtime:
         await trio.lowlevel.checkpoint()
         if id in self._hosts or id in self._stored:
             return True
-        cluster = None if self.store is None else self.store.cluster
+        cluster = None if self._store is None else self._store.cluster
         entry = None if cluster is None else await cluster.entry(id)
         if entry is not None:
             self._register.add_stored(entry)
         return id in self._hosts or id in self._stored
-
-    def runs_here(self, home: str = "") -> bool:
-        """Return True if a session of that home (`""`: any home) may be opened here now."""
-        membership = None if self.store is None else self.store.membership
-        if membership is None or membership.held() is None or not self._register.room:
-            return membership is None
-        return home in ("", membership.process.home)
-
-    def add_stored(self, entry: StoreEntry) -> None:
-        """Add a session that another process has put into the store."""
-        self._register.add_stored(entry)
 
     async def delete(self, id: str) -> int:
         """Delete a session from the store; an open one is closed first.
@@ -558,9 +489,9 @@ class Runtime:
                 if id in self._hosts:  # it was opened while this waited
                     continue
                 # Another server may have just handed it over, so that it is not listed here yet.
-                if self.store is None or not await self.find(id):
+                if self._store is None or not await self._find(id):
                     raise SessionNotFound(f"no session {id!r} is stored")
-                await self.store.delete(id)
+                await self._store.delete(id)
                 self._register.remove_stored(id)
                 return dropped
 
@@ -608,7 +539,7 @@ class Runtime:
             whole=first.is_whole and _are_clients(tools) and not options.get("mcp_servers"),
             tenant=first.tenant,
         )
-        options["store"] = self.store
+        options["store"] = self._store
         return await self._start(host, fork_factory(**options))
 
     async def _start(self, host: Host, opening: AbstractAsyncContextManager[Session]) -> Session:
@@ -647,13 +578,13 @@ class Runtime:
         """
         if self._register.draining or self._register.closed:
             return "draining"
-        if self.store is None:
+        if self._store is None:
             return None
-        if self.store.status.state == "failing":
+        if self._store.status.state == "failing":
             return "the store cannot be written"
-        if not self.store.owns():
+        if not self._store.owns():
             return "no lease of the store"
-        if self.store.membership is not None and self.store.membership.unanswered:
+        if self._store.membership is not None and self._store.membership.unanswered:
             return "the database does not answer"
         return None
 
@@ -673,11 +604,169 @@ class Runtime:
         with suppress(LocalProtocolError):  # an adopted session
             await host.end()
 
+
+class RuntimeHost(Runtime):
+    """What a server needs of a runtime in addition to `Runtime`. See `runtime_host`."""
+
+    chats: dict[str, str]
+    """Session names of clients of an earlier process, mapped to the sessions."""
+    answers: dict[str, list[CommandAnswer]]
+    """Answers of an earlier process, by client."""
+
+    def __init__(self) -> None:
+        raise TypeError("the host of a runtime is found by runtime_host")
+
+    @property
+    def store(self) -> Store | None:
+        """The store that saves the sessions, or None."""
+        return self._store
+
+    @property
+    def membership(self) -> StoreMembership | None:
+        """This process among those that share the store; None if it is not shared."""
+        return None if self._store is None else self._store.membership
+
+    @property
+    def cluster(self) -> Cluster | None:
+        """Access to the sessions of the other servers; None if the store is not shared."""
+        return None if self._store is None else self._store.cluster
+
+    @property
+    def role(self) -> str:
+        """Role of this server among those that share the store: `both`, `gateway` or `worker`."""
+        return "both" if self.membership is None else self.membership.process.role
+
+    def set_tenant_limits(self, tenant: Tenant) -> None:
+        """Set new limits for the tenant of this view."""
+        self._set_tenant_limits(tenant)
+
+    async def follow(self, id: str, over: Callable[[], None]) -> tuple[Log, Callable[[], None]]:
+        """Return the log of a closed session with its last turns, and a function that ends
+        following it.
+
+        If other servers share the store, the log is updated with the session's events there. `over`
+        is called when that is no longer possible, for example because the session was deleted.
+        Raises as `read`.
+        """
+        store = self._store
+        if store is None or store.cluster is None or id in self._hosts:
+            return await self.read(id, whole=False), lambda: None
+        if self.tenant is not None and id not in self._stored:
+            raise SessionNotFound(f"no session {id!r} is open or stored")
+        async with self._register.alone(id):
+            host = self._hosts.get(id)
+            if host is not None:  # it was opened while this waited
+                return host.session.log, lambda: None
+            from .sharing import followed_log
+
+            return await followed_log(store, store.cluster, id, self.limits, over)
+
+    @property
+    def is_shared(self) -> bool:
+        """True if other servers share the store."""
+        return self._store is not None and self._store.cluster is not None
+
+    async def find(self, id: str) -> bool:
+        """Return True if the session exists, even if another server has just opened it.
+
+        Waits for the end of a session that is being closed. Raises `StoreError`.
+        """
+        return await self._find(id)
+
+    def runs_here(self, home: str = "") -> bool:
+        """Return True if a session of that home (`""`: any home) may be opened here now."""
+        membership = None if self._store is None else self._store.membership
+        if membership is None or membership.held() is None or not self._register.room:
+            return membership is None
+        return home in ("", membership.process.home)
+
+    def show(self, viewed_at: Callable[[str], float]) -> Callable[[], None]:
+        """Register a function that reports when a session was last viewed.
+
+        `viewed_at` returns the time of the last view by Trio's clock, infinity while the session is
+        being viewed. Returns a function that removes the registration. Sessions without viewers are
+        removed from memory after a time (`limits.unload_after_s`).
+        """
+        return self._register.show(viewed_at)
+
     def start_soon(self, job: Callable[..., Awaitable[object]], *args: object) -> None:
         """Run an async function until the runtime's block ends. An error raised by it ends the
         block.
         """
         self._nursery.start_soon(job, *args)
+
+    def add_stored(self, entry: StoreEntry) -> None:
+        """Add a session that another process has put into the store."""
+        self._register.add_stored(entry)
+
+    def listen_to_store(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Call `changed` whenever the store's status changes. Returns a function that stops this.
+
+        Without a store it is never called.
+        """
+        return (lambda: None) if self._store is None else self._store.listen(changed)
+
+    def name_chat(self, chat: str, session: str) -> None:
+        """Save a client's name for a session, if there is a store. Never waits."""
+        if self._store is not None:
+            self._store.name_chat(chat, session)
+
+    async def answer(self, client: str, command: str) -> CommandAnswer | None:
+        """Return the stored answer to a client's command, or None. Raises `StoreError`."""
+        return None if self._store is None else await self._store.answer(client, command)
+
+    async def keep_answer(self, answer: CommandAnswer | None) -> None:
+        """Store the answer to a client's command. Raises `StoreError`."""
+        if self._store is not None:
+            await self._store.keep_answer(answer)
+
+    async def load_history(self, log: Log, before: str | None, turns: int | None) -> None:
+        """Load the earlier turns that the log's `history` needs; all of them if `before` is None.
+
+        Raises `SessionNotFound` or `StoreError`.
+        """
+        if self._store is not None:
+            from .stored import load_history
+
+            await load_history(self._store, log, before, turns, self.limits)
+
+
+def runtime_host(runtime: Runtime) -> RuntimeHost:
+    """Return a runtime as its servers use it. Raises `TypeError` for an object of another kind."""
+    if not isinstance(runtime, RuntimeHost):
+        raise TypeError(f"a Runtime from agentrt.open_runtime is needed, not {runtime!r}")
+    return runtime
+
+
+def _make_runtime(
+    nursery: trio.Nursery,
+    source: Source,
+    limits: Limits,
+    store: StoreService | None,
+    stored: Iterable[StoreEntry],
+    answers: Iterable[CommandAnswer],
+    chats: Mapping[str, str],
+) -> RuntimeHost:
+    """Make a runtime.
+
+    `stored`, `answers`, `chats`: the sessions, the answers to clients, and the clients' session
+    names in the store.
+    """
+    runtime = RuntimeHost.__new__(RuntimeHost)
+    runtime.limits = limits
+    runtime.tenant = None
+    runtime.chats = dict(chats)
+    runtime.answers = {}
+    for answer in answers:
+        runtime.answers.setdefault(answer.client, []).append(answer)
+    runtime._nursery = nursery
+    runtime._source = source
+    runtime._store = store
+    runtime._register = SessionRegistry(limits.open_sessions, stored, has_store=store is not None)
+    runtime._hosts = runtime._register.hosts
+    runtime._stored = runtime._register.stored
+    runtime._loading = {}
+    return runtime
 
 
 def _copied_open(host: HostedSession, at_turn: bool) -> tuple[str, SessionOptions]:
@@ -910,14 +999,14 @@ async def open_runtime(
 @asynccontextmanager
 async def serve_runtime(
     source: Source, limits: Limits, store: StoreService | None = None
-) -> AsyncIterator[Runtime]:
+) -> AsyncIterator[RuntimeHost]:
     """Run a runtime for sessions from any source."""
     stored = [] if store is None else await store.sessions()
     stored.reverse()
     answers = [] if store is None else await store.answers()
     chats = {} if store is None else await store.chats()
     async with bare_errors(), trio.open_nursery() as nursery:
-        runtime = Runtime(nursery, source, limits, store, stored, answers, chats)
+        runtime = _make_runtime(nursery, source, limits, store, stored, answers, chats)
         if store is not None and store.membership is not None:
             from .sharing import keep_up
 

@@ -13,7 +13,6 @@ from msgspec import Struct, structs
 from ..errors import LocalProtocolError
 from .hosts import HostPattern
 
-Tier: TypeAlias = Literal["bwrap"]
 """The mechanism of a sandbox."""
 
 Network: TypeAlias = Literal["none", "model", "all"]

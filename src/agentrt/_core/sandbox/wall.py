@@ -15,7 +15,7 @@ import sys
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final
+from typing import Final, Literal
 
 import trio
 from msgspec import Struct
@@ -28,7 +28,7 @@ from ..wire.jsonrpc import INTERNAL_ERROR
 from . import enter, join
 from .gateway import Gateway, Granted
 from .places import PLACES, UNSET, AgentPlaces, model_hosts
-from .policy import Sandbox, Tier
+from .policy import Sandbox
 from .probe import remedy_for, require_bwrap
 from .proxy import serve_port, serve_proxy
 from .seccomp import filter_program
@@ -65,13 +65,14 @@ class JoinedCommand(Struct, frozen=True):
 class SandboxStatus:
     """The sandbox of a session, as `Session.sandbox` shows it."""
 
-    tier: Tier = "bwrap"
+    tier: Literal["bwrap"] = "bwrap"
     """The mechanism: bubblewrap."""
+    policy: Sandbox
+    """The settings that apply."""
+    _gateway: Gateway
 
-    def __init__(self, policy: Sandbox, gateway: Gateway) -> None:
-        self.policy = policy
-        """The settings that apply."""
-        self._gateway = gateway
+    def __init__(self) -> None:
+        raise TypeError("the status of a sandbox is `Session.sandbox`")
 
     @property
     def summary(self) -> str:
@@ -87,6 +88,14 @@ class SandboxStatus:
     def granted(self) -> tuple[Granted, ...]:
         """The permissions that were given for the session while it ran."""
         return tuple(self._gateway.granted)
+
+
+def make_status(policy: Sandbox, gateway: Gateway) -> SandboxStatus:
+    """Make the view of a sandbox that `Session.sandbox` shows."""
+    status = SandboxStatus.__new__(SandboxStatus)
+    status.policy = policy
+    status._gateway = gateway
+    return status
 
 
 class Wall:
@@ -107,7 +116,7 @@ class Wall:
         self.folder = folder
         """The private folder for agentrt's own sockets, which programs inside can reach."""
         self.gateway: Gateway = Gateway(policy, listed)
-        self.status: SandboxStatus = SandboxStatus(policy, self.gateway)
+        self.status: SandboxStatus = make_status(policy, self.gateway)
         self.ports: set[int] = set()
         """Ports of agentrt's own services on the loopback interface."""
         self._places = PLACES.get(agent, AgentPlaces())

@@ -198,15 +198,12 @@ class SessionCheckpoints:
     All sessions in the folder share them. Numbers count up for each folder.
     """
 
-    def __init__(
-        self, turns: TurnCheckpoints, is_busy: Callable[[], bool], restored: Callable[[], None]
-    ) -> None:
-        """`is_busy` returns True while the agent may be writing; `restored` is called when another
-        turn may start.
-        """
-        self._turns = turns
-        self._is_busy = is_busy
-        self._restored = restored
+    _turns: TurnCheckpoints
+    _is_busy: Callable[[], bool]
+    _restored: Callable[[], None]
+
+    def __init__(self) -> None:
+        raise TypeError("the checkpoints of a session are `Session.checkpoints`")
 
     async def list(self) -> list[Checkpoint]:
         """Return all checkpoints of the folder, oldest first.
@@ -269,3 +266,18 @@ class SessionCheckpoints:
             return await self._turns.restore(number)
         finally:
             self._restored()
+
+
+def session_checkpoints(
+    turns: TurnCheckpoints, is_busy: Callable[[], bool], restored: Callable[[], None]
+) -> SessionCheckpoints:
+    """Make the view of a session's checkpoints.
+
+    `is_busy` returns True while the agent may be writing; `restored` is called when another turn
+    may start.
+    """
+    made = SessionCheckpoints.__new__(SessionCheckpoints)
+    made._turns = turns
+    made._is_busy = is_busy
+    made._restored = restored
+    return made

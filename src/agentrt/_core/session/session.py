@@ -34,8 +34,8 @@ from .settings import (
     check_other,
     checked_folder,
 )
-from .subscription import Subscription
-from .turn import Turn
+from .subscription import Subscription, make_subscription
+from .turn import Turn, make_turn
 
 if TYPE_CHECKING:
     from ..sandbox.wall import SandboxStatus
@@ -50,8 +50,10 @@ class SessionQueue(Sequence[QueueEntry]):
     the `id` of an entry.
     """
 
-    def __init__(self, core: SessionCore) -> None:
-        self._core = core
+    _core: SessionCore
+
+    def __init__(self) -> None:
+        raise TypeError("the queue of a session is `Session.queue`")
 
     @property
     def _entries(self) -> list[QueueEntry]:
@@ -116,13 +118,15 @@ class Session:
     has died, the next prompt starts it again and resumes the conversation if possible.
     """
 
-    def __init__(self, host: SessionHost) -> None:
-        self._host = host
-        self._core = host.core
-        self._set_tools: Callable[[Iterable[OfferedTool]], None] | None = None
-        self._settings = SessionSettings(host)
-        self._queue = SessionQueue(host.core)
-        self._kept: AgentSessions = AskedSessions(host.core)
+    _host: SessionHost
+    _core: SessionCore
+    _set_tools: Callable[[Iterable[OfferedTool]], None] | None
+    _settings: SessionSettings
+    _queue: SessionQueue
+    _kept: AgentSessions
+
+    def __init__(self) -> None:
+        raise TypeError("a session is opened by agentrt.open_session")
 
     # --- properties
 
@@ -202,9 +206,9 @@ class Session:
         host = self._host
         if host.checkpoints is None:
             raise LocalProtocolError("the session was opened without checkpoints=True")
-        from .checkpoints import SessionCheckpoints
+        from .checkpoints import session_checkpoints
 
-        return SessionCheckpoints(
+        return session_checkpoints(
             host.checkpoints, lambda: self._core.turn is not None, host.turns_may_start
         )
 
@@ -316,7 +320,7 @@ class Session:
             "user", limits or self._host.limits, blocks(content), attended=attended, unused=attended
         )
         machine.context = contextvars.copy_context()
-        return Turn(self._host, machine, check=check, when=when)
+        return make_turn(self._host, machine, check=check, when=when)
 
     def steer(self, content: Prompt) -> None:
         """Send a prompt into the running turn.
@@ -350,7 +354,7 @@ class Session:
         words = history_text(self._known, most)
         if not words:
             raise LocalProtocolError("there is nothing yet that could be repeated")
-        return Turn(self._host, self._core.prompt_agent(words), check=False)
+        return make_turn(self._host, self._core.prompt_agent(words), check=False)
 
     def set_tools(self, tools: Iterable[OfferedTool]) -> None:
         """Replace the in-process tools and notify agents that listen for changes.
@@ -491,7 +495,7 @@ class Session:
 
         Raises `Overrun` if those events are no longer kept; start from `snapshot()` in that case.
         """
-        return Subscription(self._host, self.log.cursor(after, lossless=True))
+        return make_subscription(self._host, self.log.cursor(after, lossless=True))
 
     def subscribe_all(self) -> Subscription:
         """Subscribe from the session's first event on.
@@ -509,9 +513,9 @@ class Session:
         It yields each line in either direction and events of the process. Secrets are removed;
         `secrets` and `redact` are those of `open_trace`.
         """
-        from ..trace.subscription import TraceSubscription
+        from ..trace.subscription import subscribe_to
 
-        return TraceSubscription(self._host.tap, secrets, redact)
+        return subscribe_to(self._host.tap, secrets, redact)
 
     def wire(self) -> WireSubscription:
         """Return an async iterator of `WireMessage` over the protocol's messages from now on.
@@ -539,6 +543,19 @@ class Session:
         with trio.CancelScope(shield=True):  # bounded by the shutdown ladder
             await self._host.finish()
         await trio.lowlevel.checkpoint()
+
+
+def make_session(host: SessionHost) -> Session:
+    """Make the session of a host, for `open_session`."""
+    session = Session.__new__(Session)
+    session._host = host
+    session._core = host.core
+    session._set_tools = None
+    session._settings = SessionSettings(host)
+    session._queue = SessionQueue.__new__(SessionQueue)
+    session._queue._core = host.core
+    session._kept = AskedSessions(host.core)
+    return session
 
 
 def host_of(session: Session) -> SessionHost:

@@ -24,13 +24,15 @@ class Subscription:
     text is joined. Close it with `close`, or use it as a block.
     """
 
-    def __init__(self, host: SessionHost, cursor: Cursor) -> None:
-        self._host = host
-        self._cursor = cursor
-        self._clock = host.clock
-        self._fairness = ReaderFairness(host.clock)
-        self._ready = cursor.ready
-        self._end: int | None = None
+    _host: SessionHost
+    _cursor: Cursor
+    _clock: Callable[[], float]
+    _fairness: ReaderFairness
+    _ready: list[Event]
+    _end: int | None
+
+    def __init__(self) -> None:
+        raise TypeError("a subscription is made by Session.subscribe")
 
     @property
     def seq(self) -> int:
@@ -93,6 +95,18 @@ class Subscription:
     def _done(self) -> bool:
         """True if no more events will come."""
         return self._at_end or (self._host.closed.is_set() and self._host.complete)
+
+
+def make_subscription(host: SessionHost, cursor: Cursor) -> Subscription:
+    """Make an iterator over the events that the cursor reads."""
+    made = Subscription.__new__(Subscription)
+    made._host = host
+    made._cursor = cursor
+    made._clock = host.clock
+    made._fairness = ReaderFairness(host.clock)
+    made._ready = cursor.ready
+    made._end = None
+    return made
 
 
 def next_event(source: Turn | Subscription) -> Event | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from types import TracebackType
 from typing import Final
 
@@ -22,7 +23,7 @@ from ..model.result import (
 )
 from ..model.turn import TurnMachine, TurnMachineState
 from ..permissions.policies import PermissionRequest
-from .core import When
+from .core import SessionCore, When
 from .handlers import TurnTasks
 from .host import SessionHost
 from .questions import request_id
@@ -61,31 +62,17 @@ class Turn:
     _over = False
     _exhausted = False  # and the iteration has ended
 
-    def __init__(
-        self,
-        host: SessionHost,
-        machine: TurnMachine,
-        *,
-        check: bool,
-        when: When = "queue",
-    ) -> None:
-        self._host = host
-        self._core = host.core
-        self._machine = machine
-        self._check = check
-        self._when: When = when
-        self._clock = host.clock
-        self._fairness = ReaderFairness(host.clock)
-        self._ready: list[Event] = []  # the cursor's fetched events, unless a step needs more
-        machine.handle = weakref.ref(self)  # it holds the machine: no cycle for the collector
+    _host: SessionHost
+    _core: SessionCore
+    _machine: TurnMachine
+    _check: bool
+    _when: When
+    _clock: Callable[[], float]
+    _fairness: ReaderFairness
+    _ready: list[Event]  # the cursor's fetched events, unless a step needs more
 
-    @classmethod
-    def of(cls, host: SessionHost, machine: TurnMachine | None) -> Turn | None:
-        """Return the handle of a turn, including one that the agent began."""
-        if machine is None:
-            return None
-        handle = machine.handle() if machine.handle is not None else None
-        return handle if isinstance(handle, Turn) else cls(host, machine, check=False)
+    def __init__(self) -> None:
+        raise TypeError("a turn is made by Session.prompt or Session.submit")
 
     @property
     def id(self) -> str:
@@ -335,3 +322,28 @@ class Turn:
             self._offered = event.request
         else:
             self._over = True
+
+
+def make_turn(
+    host: SessionHost, machine: TurnMachine, *, check: bool, when: When = "queue"
+) -> Turn:
+    """Make the handle of a turn."""
+    turn = Turn.__new__(Turn)
+    turn._host = host
+    turn._core = host.core
+    turn._machine = machine
+    turn._check = check
+    turn._when = when
+    turn._clock = host.clock
+    turn._fairness = ReaderFairness(host.clock)
+    turn._ready = []
+    machine.handle = weakref.ref(turn)  # it holds the machine: no cycle for the collector
+    return turn
+
+
+def turn_of(host: SessionHost, machine: TurnMachine | None) -> Turn | None:
+    """Return the handle of a turn, including one that the agent began."""
+    if machine is None:
+        return None
+    handle = machine.handle() if machine.handle is not None else None
+    return handle if isinstance(handle, Turn) else make_turn(host, machine, check=False)

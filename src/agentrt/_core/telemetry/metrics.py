@@ -29,7 +29,6 @@ series."""
 
 _STATES: Final = ("ok", "slow", "failing")
 
-SiteCounts = Callable[[], Mapping[str, int]]
 """Returns `clients`, `refused`, `dropped` and `broken`, as in `SiteStatistics`."""
 
 
@@ -60,7 +59,7 @@ class Metrics:
         self._totals = Totals()
         self._sessions: set[Counted] = set()
         self._stores: WeakSet[StoreService] = WeakSet()
-        self._sites: dict[object, SiteCounts] = {}
+        self._sites: dict[object, Callable[[], Mapping[str, int]]] = {}
         self._steps = LongestStep()
         self._registry = prometheus_client.REGISTRY if registry is None else registry
         self._registry.register(self)
@@ -91,7 +90,7 @@ class Metrics:
 
         self._stores.add(service_of(store))
 
-    def serves(self, site: object, counts: SiteCounts) -> Callable[[], None]:
+    def serves(self, site: object, counts: Callable[[], Mapping[str, int]]) -> Callable[[], None]:
         """Internal: used by agentrt itself."""
         self._sites[site] = counts
         return lambda: self._sites.pop(site, None) and None

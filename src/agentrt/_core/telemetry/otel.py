@@ -3,14 +3,13 @@ made."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ..errors import AgentrtError
 from ..model.log import Log
 from ..trace.redact import Redaction
 from .observation import Observation
-from .spans import Redact
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
@@ -37,7 +36,7 @@ class OpenTelemetry:
         self,
         *,
         tracer_provider: TracerProvider | None = None,
-        content: bool | Redact = False,
+        content: bool | Callable[[str], str] = False,
     ) -> None:
         try:
             from .tracing import SpanTelemetry

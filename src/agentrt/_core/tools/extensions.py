@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -24,8 +24,6 @@ from .tools import OWN_NAME, Provided, Tool, as_provided_server, split
 
 if TYPE_CHECKING:
     from ..claude.options import HookMatcher
-
-Serve: TypeAlias = "Callable[[Any, ExtensionContext], Awaitable[object]]"
 
 
 class ExtensionContext(Struct, frozen=True):
@@ -47,7 +45,7 @@ class Extension(Struct, frozen=True):
 
     method: str
     """Name of the method in the protocol."""
-    serve: Serve
+    serve: Callable[[Any, ExtensionContext], Awaitable[object]]
     function: Callable[..., object] | None = None
     """The function that `extension` decorated, to be called directly in tests."""
 
@@ -84,7 +82,9 @@ def extension(method: str) -> Callable[[Callable[..., Awaitable[object]]], Exten
     return make
 
 
-def _served(method: str, function: Callable[..., Awaitable[object]]) -> Serve:
+def _served(
+    method: str, function: Callable[..., Awaitable[object]]
+) -> Callable[[Any, ExtensionContext], Awaitable[object]]:
     if not _is_async(function):
         raise TypeError(f"{method}: an extension is an async function, not {function!r:.100}")
     taken = list(inspect.signature(function).parameters.values())

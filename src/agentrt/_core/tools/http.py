@@ -17,13 +17,13 @@ import trio
 
 from ..._base.http import BodyTooLarge, HttpConnection
 from ..._base.nesting import bare_errors
+from ..._base.pending import PendingConnections
 from ..errors import RemoteProtocolError
 from ..limits import Limits
 from ..logging import get_logger
 from ..model.content import JsonObject
 from ..wire.json import decode, encode_line
 from ..wire.mcp import UNSUPPORTED_VERSION, Message, stateless_version
-from .pending import PendingConnections
 from .server import InProcessConnection, InProcessServer, Spawn
 
 logger = get_logger("tools")

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Final
 
 from ..process.inherited import has_secret_name
-from .record import Kind, Piece, Written
+from .record import Piece, TraceKind, Written
 from .redact import Redaction, begins_key
 from .secrets import REDACTED
 
@@ -27,9 +27,9 @@ MAX_KEY_LINES: Final = 400
 """Maximum number of lines of a key."""
 
 _DATA: Final = frozenset({"received", "sent", "stderr"})
-_ENDED: Final[dict[Kind, Kind]] = {"stdout_closed": "received", "exited": "stderr"}
+_ENDED: Final[dict[TraceKind, TraceKind]] = {"stdout_closed": "received", "exited": "stderr"}
 """The pipe that ends with each of these events."""
-_Pipe = tuple[str, int, Kind]
+_Pipe = tuple[str, int, TraceKind]
 
 
 class _IncompleteLine:

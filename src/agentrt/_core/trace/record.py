@@ -37,7 +37,7 @@ _BEGINS: Final = (b'{"t":', b"\n{")
 READ_BYTES: Final = 1024 * 1024
 _NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
 
-Kind: TypeAlias = Literal[
+TraceKind: TypeAlias = Literal[
     "trace",
     "session",
     "started",
@@ -68,7 +68,7 @@ class TraceRecord(Struct, kw_only=True, omit_defaults=True):
     """
 
     t: float
-    kind: Kind
+    kind: TraceKind
     session: str = ""
     process: int = 0
     line: str | None = None
@@ -110,14 +110,14 @@ class Written:
         self,
         *,
         t: float,
-        kind: Kind,
+        kind: TraceKind,
         session: str = "",
         process: int = 0,
         data: bytes | memoryview = b"",
         fields: Mapping[str, Any] = _NO_FIELDS,
     ) -> None:
         self.t = t
-        self.kind: Kind = kind
+        self.kind: TraceKind = kind
         self.session = session
         self.process = process
         self.data = data
@@ -302,7 +302,7 @@ class Piece(Struct, frozen=True, gc=False):
     t: float
     session: str
     process: int
-    kind: Kind
+    kind: TraceKind
     data: bytes = b""
     fields: Mapping[str, Any] | None = None
 
@@ -371,7 +371,9 @@ class Tap:
         """The tap of the process that was started last."""
         return self._processes[-1] if self._processes else self.next_process()
 
-    def put(self, kind: Kind, process: int, data: bytes, fields: Mapping[str, Any] | None) -> None:
+    def put(
+        self, kind: TraceKind, process: int, data: bytes, fields: Mapping[str, Any] | None
+    ) -> None:
         """Pass a piece on to all listeners."""
         piece = Piece(self._now(), self.session, process, kind, data, fields)
         for sink in self._sinks:
@@ -404,6 +406,6 @@ class ProcessTap:
         """Record data from the agent's stderr."""
         self._put("stderr", self.number, data, None)
 
-    def happened(self, kind: Kind, **fields: Any) -> None:
+    def happened(self, kind: TraceKind, **fields: Any) -> None:
         """Record another event."""
         self._put(kind, self.number, b"", fields)

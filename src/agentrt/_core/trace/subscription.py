@@ -30,7 +30,50 @@ class TraceSubscription:
     use it as a context manager.
     """
 
-    def __init__(self, tap: Tap, secrets: Iterable[str] = (), redact: Rule | None = None) -> None:
+    _wire: _WireReader
+
+    def __init__(self) -> None:
+        raise TypeError("a trace subscription is made by Session.trace")
+
+    def __enter__(self) -> TraceSubscription:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop listening, and discard unread records."""
+        self._wire.close()
+
+    def __aiter__(self) -> TraceSubscription:
+        return self
+
+    def take(self, most_steps: int | None = None) -> list[TraceRecord]:
+        """Return the records that have arrived and were not returned yet, without waiting.
+
+        `most_steps` limits the number of short work steps if other tasks are waiting; a later call
+        returns the rest. None: no limit.
+        """
+        return self._wire.take(most_steps)
+
+    async def __anext__(self) -> TraceRecord:
+        """Return the next record. Cancelling this loses no record."""
+        return await self._wire.next_record()
+
+
+def subscribe_to(
+    tap: Tap, secrets: Iterable[str] = (), redact: Rule | None = None
+) -> TraceSubscription:
+    """Follow a tap; `secrets` and `redact` are those of `open_trace`."""
+    made = TraceSubscription.__new__(TraceSubscription)
+    made._wire = _WireReader(tap, secrets, redact)
+    return made
+
+
+class _WireReader:
+    """The records of a tap that were not read yet. It is a `Sink`."""
+
+    def __init__(self, tap: Tap, secrets: Iterable[str], redact: Rule | None) -> None:
         given = check_rules(secrets, redact)
         known = [*os.environ.items(), *tap.env.items()]
         own = [value for name, value in known if has_secret_name(name)]
@@ -49,20 +92,6 @@ class TraceSubscription:
         if not self._ended:
             tap.add(self)
 
-    def __enter__(self) -> TraceSubscription:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Stop listening, and discard unread records."""
-        self._tap.remove(self)
-        self._pieces.clear()
-        self._making = None
-        self._records.clear()
-        self.end()
-
     def put(self, piece: Piece) -> None:
         """As `Sink.put`."""
         if self._bytes > MAX_BUFFERED_BYTES:
@@ -79,15 +108,16 @@ class TraceSubscription:
         self._ended = True
         self._readers.unpark_all()
 
-    def __aiter__(self) -> TraceSubscription:
-        return self
+    def close(self) -> None:
+        """Stop listening, and discard unread records."""
+        self._tap.remove(self)
+        self._pieces.clear()
+        self._making = None
+        self._records.clear()
+        self.end()
 
-    def take(self, most_steps: int | None = None) -> list[TraceRecord]:
-        """Return the records that have arrived and were not returned yet, without waiting.
-
-        `most_steps` limits the number of short work steps if other tasks are waiting; a later call
-        returns the rest. None: no limit.
-        """
+    def take(self, most_steps: int | None) -> list[TraceRecord]:
+        """As `TraceSubscription.take`."""
         steps = 0
         while steps != most_steps and self._step():
             steps += 1
@@ -95,8 +125,8 @@ class TraceSubscription:
         self._records.clear()
         return taken
 
-    async def __anext__(self) -> TraceRecord:
-        """Return the next record. Cancelling this loses no record."""
+    async def next_record(self) -> TraceRecord:
+        """Wait for the next record. Raises `StopAsyncIteration` at the end."""
         await trio.lowlevel.checkpoint()
         while not self._records:
             if self._step():

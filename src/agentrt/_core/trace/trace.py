@@ -60,11 +60,35 @@ _logger = logging.getLogger("agentrt.trace")
 class Trace:
     """A file that receives the traces of sessions. Created by `open_trace`."""
 
+    _writer: TraceWriter
+
+    def __init__(self) -> None:
+        raise TypeError("a trace is opened by agentrt.tracing.open_trace")
+
+    @property
+    def path(self) -> str:
+        """The path of the file."""
+        return self._writer.path
+
+    @property
+    def lost(self) -> int:
+        """Number of records that the disk did not accept; the trace also contains this number."""
+        return self._writer.lost
+
+    async def flush(self) -> None:
+        """Write all events so far.
+
+        A failing disk raises nothing here. If this is cancelled, the events may still be written.
+        """
+        await self._writer.flush()
+
+
+class TraceWriter:
+    """The work of a `Trace`. It is the `Sink` of each of its sessions."""
+
     def __init__(self, file: TraceFile, redaction: Redaction, together: int) -> None:
         self.path: str = file.path
-        """The path of the file."""
         self.lost: int = 0
-        """Number of records that the disk did not accept; the trace also contains this number."""
         self._file = file
         self._assembler = Assembler(redaction, together)
         self._pieces: list[Piece] = []
@@ -97,7 +121,8 @@ class Trace:
 
     # --- run by the task
 
-    async def _run(self) -> None:
+    async def run(self) -> None:
+        """Write what the sessions put, until it is cancelled."""
         while True:
             await self._waiting.wait()
             with trio.move_on_after(WRITE_DELAY_S):
@@ -105,10 +130,7 @@ class Trace:
             await self.flush()
 
     async def flush(self) -> None:
-        """Write all events so far.
-
-        A failing disk raises nothing here. If this is cancelled, the events may still be written.
-        """
+        """As `Trace.flush`."""
         await trio.lowlevel.checkpoint()
         self._waiting, self._many = trio.Event(), trio.Event()
         pieces, missed = self._take()
@@ -129,7 +151,7 @@ class Trace:
         self._pieces, self._bytes, self._missed = [], 0, 0
         return taken
 
-    async def _close(self) -> None:
+    async def close(self) -> None:
         """Write the rest, and close. If the disk hangs, the thread is abandoned."""
         self._jobs.append((*self._take(), True))
         ended = threading.Event()
@@ -230,15 +252,17 @@ async def open_trace(
     opened, _ = await trio.to_thread.run_sync(lambda: (opening(), load()))
     redaction = Redaction(own, redact)
     redaction.add_secrets(given, MIN_GIVEN_SECRET_CHARS)
-    trace = Trace(opened, redaction, max_bytes // RECORDS_PER_FILE)
+    writer = TraceWriter(opened, redaction, max_bytes // RECORDS_PER_FILE)
+    trace = Trace.__new__(Trace)
+    trace._writer = writer
     async with open_service_nursery() as services:
-        services.start_soon(trace._run)
+        services.start_soon(writer.run)
         try:
             yield trace
         finally:
             services.cancel()
             with trio.CancelScope(shield=True):
-                await trace._close()
+                await writer.close()
 
 
 def _header() -> bytes:
@@ -260,5 +284,5 @@ async def opened(trace: Trace | str | os.PathLike[str]) -> AsyncIterator[Trace]:
 async def tapped(trace: Trace | str | os.PathLike[str], tap: Tap) -> AsyncIterator[None]:
     """Record a session in a trace while the block runs."""
     async with opened(trace) as sink:
-        tap.add(sink)
+        tap.add(sink._writer)
         yield

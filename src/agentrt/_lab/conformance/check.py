@@ -8,13 +8,13 @@ from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-Verdict: TypeAlias = Literal["passes", "fails", "own way", "not offered", "not provoked"]
+ConformanceVerdict: TypeAlias = Literal["passes", "fails", "own way", "not offered", "not provoked"]
 """The result of a check.
 
 `own way`: the specification leaves the point open or only advises, and the agent does it
 differently. `not provoked`: the situation could not be created, so nothing is known."""
 
-Level: TypeAlias = Literal["must", "should", "open"]
+ConformanceLevel: TypeAlias = Literal["must", "should", "open"]
 """The strength with which the specification requires the checked behaviour."""
 
 ACP: Final = "https://agentclientprotocol.com/protocol/v1/"
@@ -54,9 +54,9 @@ class ConformanceFinding(Struct, frozen=True, kw_only=True):
 
     check: str
     title: str
-    level: Level
+    level: ConformanceLevel
     where: str
-    verdict: Verdict
+    verdict: ConformanceVerdict
     words: str
     seconds: float = 0.0
     trace: str = ""
@@ -70,11 +70,13 @@ class ConformanceFinding(Struct, frozen=True, kw_only=True):
 class CheckEnded(Exception):
     """Raised when a check has its verdict. `level` is set if it differs from the check's."""
 
-    def __init__(self, verdict: Verdict, words: str, level: Level | None = None) -> None:
+    def __init__(
+        self, verdict: ConformanceVerdict, words: str, level: ConformanceLevel | None = None
+    ) -> None:
         super().__init__(words)
-        self.verdict: Verdict = verdict
+        self.verdict: ConformanceVerdict = verdict
         self.words = words
-        self.level: Level | None = level
+        self.level: ConformanceLevel | None = level
 
 
 class ConformanceCheck(Struct, frozen=True, kw_only=True):
@@ -83,7 +85,7 @@ class ConformanceCheck(Struct, frozen=True, kw_only=True):
 
     name: str
     title: str
-    level: Level
+    level: ConformanceLevel
     where: str
     run: Callable[[Any], Awaitable[str]]
     in_turn: bool = False
@@ -97,7 +99,7 @@ class CheckRegistry:
         self.all: list[ConformanceCheck] = []
 
     def __call__(
-        self, name: str, title: str, level: Level, where: str, *, in_turn: bool = False
+        self, name: str, title: str, level: ConformanceLevel, where: str, *, in_turn: bool = False
     ) -> Callable[[Callable[[Any], Awaitable[str]]], Callable[[Any], Awaitable[str]]]:
         """Return a decorator that adds the decorated function as a check."""
 
@@ -112,7 +114,7 @@ class CheckRegistry:
         return add
 
 
-def fails(words: str, level: Level | None = None) -> CheckEnded:
+def fails(words: str, level: ConformanceLevel | None = None) -> CheckEnded:
     """Return the error that ends a check as failed."""
     return CheckEnded("fails", words, level)
 

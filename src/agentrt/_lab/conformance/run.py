@@ -17,16 +17,17 @@ from msgspec import Struct
 from ..._base.nesting import bare_errors
 from ..._core.limits import Limits
 from ..._core.trace.record import ProcessTap, Tap
+from ..._core.trace.trace import tapped
 from ...agents import Agent, ProtocolName, Transport
 from ...errors import AgentStartError
-from ...tracing import Trace, open_trace
+from ...tracing import Trace
 from .acp import AcpPeer, acp_page
 from .check import (
     CheckEnded,
     ConformanceCheck,
     ConformanceFinding,
+    ConformanceLevel,
     ConformancePrompts,
-    Level,
     fails,
     not_provoked,
     shown,
@@ -213,12 +214,10 @@ class ConformanceRun:
         subject, tap = self._subject, Tap()
         tap.agent, tap.protocol = subject.name, subject.protocol
         tap.begin(f"{name}-{self._id}", time.time, trio.current_time)
-        if self._trace is not None:
-            tap.add(self._trace)
         kind = KINDS[subject.protocol]
         with tempfile.TemporaryDirectory(prefix="agentrt-conformance-", dir=self._folder) as folder:
             cwd = Path(folder)
-            async with _traced(tap, trace):
+            async with _traced(tap, self._trace), _traced(tap, await _emptied(trace)):
                 process = tap.next_process()
                 async with subject.connect(cwd, process) as transport:
                     peer = kind(
@@ -271,7 +270,7 @@ class ConformanceRun:
 
 
 def _counted(
-    check: str, title: str, level: Level, where: str, found: list[str]
+    check: str, title: str, level: ConformanceLevel, where: str, found: list[str]
 ) -> ConformanceFinding:
     return ConformanceFinding(
         check=check,
@@ -284,15 +283,19 @@ def _counted(
 
 
 @asynccontextmanager
-async def _traced(tap: Tap, file: Path | None) -> AsyncIterator[None]:
-    if file is None:
+async def _traced(tap: Tap, trace: Trace | Path | None) -> AsyncIterator[None]:
+    if trace is None:
         yield
         return
-    await trio.Path(file).unlink(missing_ok=True)  # from an earlier run
-    async with open_trace(file) as trace:
-        tap.add(trace)
+    async with tapped(trace, tap):
         yield
-        tap.close()
+
+
+async def _emptied(file: Path | None) -> Path | None:
+    """Delete the file of an earlier run."""
+    if file is not None:
+        await trio.Path(file).unlink(missing_ok=True)
+    return file
 
 
 def subject_of(agent: Agent, connect: Connect) -> CheckedAgent:
