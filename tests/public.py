@@ -25,6 +25,9 @@ NAMES = [
     "effects",
     "jsonrpc",
     "storage",
+    "hosting",
+    "process",
+    "trust",
     "display",
     "config",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import textwrap
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -24,8 +24,12 @@ CLASSES = {
 
 def fields(kind: type) -> Iterator[tuple[str, bool]]:
     """Yield the public fields of a class, and whether each is described."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
-    assert isinstance(body, ast.ClassDef)
+    module = ast.parse(inspect.getsource(sys.modules[kind.__module__]))
+    [body] = [
+        node
+        for node in module.body
+        if isinstance(node, ast.ClassDef) and node.name == kind.__name__
+    ]
     text = ast.get_docstring(body) or ""
     for node, after in zip(body.body, [*body.body[1:], None], strict=True):
         match node:

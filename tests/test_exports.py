@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import pickle
 import re
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import traceback
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -17,6 +19,7 @@ import pytest
 import agentrt
 import agentrt.testing
 from agentrt import _public
+from agentrt._homes import HOMES as AT_THE_TOP
 from public import HOMES, MODULES
 
 SRC = Path(agentrt.__file__).parent
@@ -67,8 +70,8 @@ def test_all_names_every_name_of_a_module(module: ModuleType) -> None:
 
 @pytest.mark.parametrize("name", ["", *MODULES])
 def test_the_names_of_a_module_are_listed_by_purpose(name: str) -> None:
-    file = SRC / (f"{name}.py" if name else "__init__.py")
-    begin, end = ("__all__ = [", "]") if name else ("_HOMES = {", "}")
+    file = SRC / (f"{name}.py" if name else "_homes.py")
+    begin, end = ("__all__ = [", "]") if name else ("HOMES = {", "}")
     text = file.read_text().split(begin, 1)[1].split(end, 1)[0]
     groups = [line.strip() for line in text.strip().splitlines() if line.strip().startswith("#")]
     assert text.strip().startswith("#")
@@ -96,10 +99,17 @@ def test_a_module_is_imported_on_first_use() -> None:
 
 
 def test_a_public_name_is_the_same_for_a_program_and_for_those_who_read_types() -> None:
-    # What begins with "@" is pytest's: it rewrites the assertions of a package with a plugin.
-    typed = {name: value for name, value in vars(_public).items() if name[0] not in "_@"}
-    assert sorted(typed) == sorted(agentrt.__all__)
-    assert all(getattr(agentrt, name) is value for name, value in typed.items())
+    tree = ast.parse(Path(_public.__file__).read_text())
+    typed = {
+        alias.name: node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and not str(node.module).startswith("_homes")
+        for alias in node.names
+    }
+    assert typed == AT_THE_TOP
+    for name in agentrt.__all__:
+        home = import_module(f"agentrt.{AT_THE_TOP[name]}")
+        assert getattr(agentrt, name) is getattr(_public, name) is getattr(home, name)
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ from ._serve.site import Site, SiteServer
 from .errors import LocalProtocolError
 
 if TYPE_CHECKING:
-    from ._core.runtime.runtime import Runtime
+    from ._public import Runtime
     from .lowlevel import Dialect
     from .telemetry import Metrics
 

@@ -1,6 +1,8 @@
 """Permission policies: who answers the permission requests of an agent, and how."""
 
+from ._core.permissions.effect import RuleEffect, rule_effect, unreachable_rule
 from ._core.permissions.policies import (
+    NOTHING_IS_ALLOWED,
     Allow,
     Ask,
     Decision,
@@ -19,6 +21,7 @@ from ._core.permissions.policies import (
     rules,
 )
 from ._core.permissions.reach import unreachable_rules
+from ._core.permissions.words import TOOL_CLASSES
 from ._core.runtime.project_start import Trusted
 
 __all__ = [
@@ -38,7 +41,13 @@ __all__ = [
     "check_policy",
     "check_decision",
     "choose_option",
+    "NOTHING_IS_ALLOWED",
+    # explaining rules
+    "rule_effect",
+    "RuleEffect",
+    "unreachable_rule",
     "unreachable_rules",
+    "TOOL_CLASSES",
     # arguments
     "RuleLike",
     "NamedTool",

@@ -3,6 +3,7 @@
 The encodings are the same in every store, so that a session can be moved from one to another.
 """
 
+from ._core.store.address import StoreAddress, is_server, server_of
 from ._core.store.base import (
     PROMPTED,
     ImportingBackend,
@@ -20,6 +21,9 @@ from ._core.store.base import (
     entry_of,
     quota_reached,
 )
+from ._core.store.files import StoreFile, import_session, open_store_file
+from ._core.store.opening import reader_of, writing
+from ._core.store.repair import Repaired, repair
 from ._core.store.search import QueryWord, clean, excerpt, text_of, words_of
 
 __all__ = [
@@ -41,6 +45,18 @@ __all__ = [
     "entry_of",
     "PROMPTED",
     "quota_reached",
+    # addresses of stores
+    "StoreAddress",
+    "is_server",
+    "server_of",
+    "reader_of",
+    "writing",
+    # files of stores
+    "open_store_file",
+    "StoreFile",
+    "import_session",
+    "repair",
+    "Repaired",
     # search
     "text_of",
     "clean",

@@ -1,6 +1,6 @@
 """Telemetry: spans, metrics, audit logs and log records about sessions."""
 
-from ._core.logging import LogContext, log_context
+from ._core.logging import LOG_FIELDS, LogContext, log_context
 from ._core.telemetry.audit import AuditKind, AuditLog, AuditRecord, read_audit
 from ._core.telemetry.metrics import Metrics
 from ._core.telemetry.observation import Observation, Telemetries, Telemetry
@@ -21,4 +21,5 @@ __all__ = [
     # log records
     "LogContext",
     "log_context",
+    "LOG_FIELDS",
 ]

@@ -2,7 +2,14 @@
 
 from ._core.trace.conversation import TraceConversation, TraceRow
 from ._core.trace.messages import TraceMessage
-from ._core.trace.record import TraceKind, TraceReader, TraceRecord, read_trace
+from ._core.trace.record import (
+    TraceKind,
+    TraceReader,
+    TraceRecord,
+    open_trace_file,
+    read_trace,
+    trace_files,
+)
 from ._core.trace.redact import REDACTED
 from ._core.trace.subscription import RecentWire, TraceSubscription, WireMessage, WireSubscription
 from ._core.trace.trace import Trace, open_trace
@@ -21,6 +28,8 @@ __all__ = [
     # reading a file
     "read_trace",
     "TraceReader",
+    "trace_files",
+    "open_trace_file",
     # showing the messages
     "TraceConversation",
     "TraceRow",

@@ -11,9 +11,7 @@ from typing import Final
 import trio
 from msgspec import structs
 
-from .._core.limits import Limits
-from .._core.model.result import TurnResult
-from .._core.permissions.policies import NOTHING_IS_ALLOWED
+from .._public import Limits, TurnResult
 from ..config import ConfigError
 from ..errors import (
     AgentNotFound,
@@ -29,6 +27,7 @@ from ..errors import (
     TraceError,
 )
 from ..events import Denial, Event, PermissionClosed, PermissionOpened, TurnEnded
+from ..permissions import NOTHING_IS_ALLOWED
 from .text import one_line
 
 DAMAGED = 3

@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from .._core.logging import FIELDS
 from ..config import LogFormat, LogLevel
+from ..telemetry import LOG_FIELDS
 from .text import escaped, one_line, plain
 
 _ORDINARY: Final = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))) | {
@@ -32,7 +32,7 @@ def start_logging(level: LogLevel, format: LogFormat) -> None:
 def _more(record: logging.LogRecord) -> dict[str, object]:
     """Return the additional fields of a record, starting with those that identify its subject."""
     more = {name: value for name, value in vars(record).items() if name not in _ORDINARY}
-    about = {name: more.pop(name) for name in FIELDS if name in more}
+    about = {name: more.pop(name) for name in LOG_FIELDS if name in more}
     return about | more
 
 

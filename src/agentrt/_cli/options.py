@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from .._core.agents.projects import repository
-from .._core.runtime.options import NO_CURRENT_FOLDER, not_utf8
-from .._core.store.address import StoreAddress, is_server
+from .._base.paths import NO_CURRENT_FOLDER, not_utf8
 from ..agents import Agent, resolve_agent
 from ..config import Config
 from ..events import JsonObject
+from ..storage import StoreAddress, is_server
+from ..trust import repository
 from ..unattended import budget_from, wait_from
 from .exit_status import UsageError
 from .printing import print_warning

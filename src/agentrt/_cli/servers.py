@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct, convert
 
 from .._base.home import state_folder
-from .._core.runtime.registry import SessionInfo
+from .._public import SessionInfo
 from .._serve import commands as c
 from .._serve.address import ServerAddress, address
 from ..errors import AgentrtError, SessionNotFound

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from msgspec import structs
 
-from .._core.model.content import Prompt
+from .._public import Prompt
 from ..errors import LocalProtocolError
 from ..events import (
     AgentState,

@@ -13,11 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from msgspec import Struct, structs
 
-from .._core.limits import Limits
-from .._core.process.inherited import without_own
-from .._core.runtime.open import open_session
-from .._core.session.session import Session
-from .._core.store.address import is_server
+from .._public import Limits, Session, open_session
 from ..agents import BUILT_IN, Agent, acp, claude, find_agents, resolve_agent
 from ..config import Config, PermissionMode
 from ..errors import AgentNotFound, SessionNotFound
@@ -33,6 +29,8 @@ from ..permissions import (
     deny_all,
     rules,
 )
+from ..process import without_own
+from ..storage import is_server
 from ..store import reopen_session
 from ..unattended import Budget, WaitForLimits
 from .exit_status import UsageError
@@ -132,9 +130,7 @@ class Setup(Struct, frozen=True, kw_only=True):
     @property
     def limits(self) -> Limits:
         """The limits for this agent, with the changes of the settings."""
-        from .._core.runtime.protocol_setup import (
-            limits_for,  # as slow to import as everything else together
-        )
+        from ..hosting import limits_for
 
         return self.config.bound(limits_for(self.agent, None))
 

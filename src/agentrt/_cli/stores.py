@@ -22,15 +22,21 @@ import trio
 from msgspec import Struct
 
 from .._base.home import state_folder
-from .._core.store.address import StoreAddress, is_server, server_of
-from .._core.store.base import Outdated, ReportingReader
-from .._core.store.opening import reader_of, writing
-from .._core.store.service import service_of
-from .._core.store.sqlite import SqliteBackend
-from .._core.store.sqlite import writing as writing_file
 from ..agents import AgentSession
 from ..config import Config
 from ..errors import SessionNotFound, StoreError, StoreInUse, StoreUnavailable
+from ..storage import (
+    Outdated,
+    ReportingReader,
+    StoreAddress,
+    StoreFile,
+    import_session,
+    is_server,
+    open_store_file,
+    reader_of,
+    server_of,
+    writing,
+)
 from ..store import LoadedSession, SessionQuery, Store, StoreEntry, open_store
 from .exit_status import UsageError
 from .printing import print_warning
@@ -299,11 +305,11 @@ class OwnStore:
             raise UsageError(f"the session is in {file}; resume it with --store {file}")
 
         def take() -> None:
-            with writing_file(file) as source:
+            with open_store_file(file) as source:
                 packed = source.pack(session)
                 if packed is None:
                     raise SessionNotFound(f"no session {session!r} is stored now")
-                trio.from_thread.run(service_of(self.store).put, packed)
+                trio.from_thread.run(import_session, self.store, packed)
                 source.delete(session)
 
         try:
@@ -373,21 +379,21 @@ def _send_home(file: Path, homes: dict[str, Path]) -> None:
     moves them.
     """
     try:
-        with writing_file(file) as source:
+        with open_store_file(file) as source:
             for session in source.sessions():
                 for home in dict.fromkeys((homes.get(session, home_file()), home_file())):
                     if _moved(source, session, home):
                         break
-            source.database.execute("PRAGMA incremental_vacuum")
+            source.shrink()
     except StoreInUse:
         pass  # another terminal has opened this file
     except StoreError as error:
         print_warning(str(error))
 
 
-def _moved(source: SqliteBackend, session: str, home: Path) -> bool:
+def _moved(source: StoreFile, session: str, home: Path) -> bool:
     try:
-        with writing_file(
+        with open_store_file(
             home, timeout_s=SHARED_FILE_WAIT_S if home == home_file() else 0
         ) as target:
             packed = source.pack(session)

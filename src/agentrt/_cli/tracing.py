@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
-from .._core.session.session import Session
+from .._public import Session
 from ..config import Config
 from ..tracing import REDACTED, Trace, TraceRow, open_trace
 from .text import one_line, plain

@@ -11,8 +11,8 @@ from typing import Final, TypeVar
 
 import trio
 
-from .._core.process.guard import let_agents_live
 from ..errors import StoreError
+from ..process import let_agents_live
 from ..store import NodeEntry, StoreProcess
 from .owners import Action, Ask, End, Join, Leave, Owner, Renew
 from .rows import Leases

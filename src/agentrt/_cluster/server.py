@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from .._core.limits import Limits
+from .._public import Limits
 from ..errors import StoreError
 from ..lowlevel import StoreMembership
 from ..store import NodeEntry, StoreProcess

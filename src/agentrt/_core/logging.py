@@ -20,7 +20,7 @@ from .process.inherited import has_secret_name
 if TYPE_CHECKING:
     from .trace.redact import Redaction
 
-FIELDS: Final = ("session", "agent", "turn", "seq")
+LOG_FIELDS: Final = ("session", "agent", "turn", "seq")
 """Attributes of a log record that identify its session, as far as they are known."""
 
 _NAMES: Final = (
@@ -140,7 +140,7 @@ class LogContext(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Return True for every record."""
         known = log_context()
-        for name in FIELDS:
+        for name in LOG_FIELDS:
             if name not in record.__dict__:
                 setattr(record, name, known.get(name))
         return True

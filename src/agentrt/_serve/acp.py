@@ -17,13 +17,11 @@ from msgspec import UNSET, Struct, structs
 from msgspec.structs import asdict
 
 from .. import jsonrpc as rpc
-from .._core.runtime.registry import SessionInfo
-from .._core.session.core import PromptRemoved
-from .._core.session.questions import answering
-from .._core.session.session import host_of
+from .._public import SessionInfo
 from .._version import __version__
 from ..errors import RemoteProtocolError, SessionNotFound
 from ..events import JsonObject, Modes
+from ..hosting import PromptRemoved, SessionControl, answering
 from ..jsonrpc import decode_strictly, lenient
 from ..lowlevel import (
     CommandRefused,
@@ -500,7 +498,7 @@ class AcpViewer(DialectViewer):
         self._questions.forget(feed)
         if attached is not None and attached.offers_editor:
             if (opened := self._hub.open_session(feed)) is not None:
-                clients = host_of(opened).clients
+                clients = SessionControl(opened).clients
                 if self._editor in clients:
                     clients.remove(self._editor)
             self._editor.leave(feed.log.session)
@@ -508,7 +506,7 @@ class AcpViewer(DialectViewer):
     def _offer_editor(self, feed: Feed) -> None:
         """Offer this client's files and terminals to the session, if it is open here."""
         if (session := self._hub.open_session(feed)) is not None:
-            clients = host_of(session).clients
+            clients = SessionControl(session).clients
             if self._editor not in clients:
                 clients.append(self._editor)
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 import trio
 
 from .. import jsonrpc as rpc
-from .._core.session.interfaces import ClientGone
 from ..errors import RequestError
 from ..events import JsonObject
+from ..hosting import ClientGone
 from .acpmessages import Capabilities, FileSupport, OurCalls, call, unanswered
 
 

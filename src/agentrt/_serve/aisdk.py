@@ -15,10 +15,10 @@ import msgspec
 import trio
 from msgspec import Meta, Struct
 
-from .._core.session.core import When
-from .._core.session.questions import answering
+from .._public import When
 from ..errors import RemoteProtocolError
 from ..events import Audio, Block, Image, JsonObject, Resource, ResourceLink, Text
+from ..hosting import answering
 from ..jsonrpc import decode_strictly
 from ..lowlevel import (
     CommandFields,

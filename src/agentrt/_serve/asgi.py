@@ -12,7 +12,7 @@ from urllib.parse import quote
 import trio
 
 from .._base.nesting import bare_errors
-from .._core.limits import Limits
+from .._public import Limits
 from .connection import Gone, ViewerConnection
 from .connections import Connections
 from .frames import Bucket, largest

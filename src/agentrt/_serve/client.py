@@ -14,9 +14,8 @@ import msgspec
 import trio
 from msgspec import Struct
 
-from .._core.runtime.runtime import RuntimeHost
-from .._core.tools.client_tools import ClientTools
 from ..events import JsonObject
+from ..hosting import ClientTools, RuntimeHost
 from ..jsonrpc import encode_line
 from ..lowlevel import CommandFields, CommandRefused, Steps
 from ..store import CommandAnswer

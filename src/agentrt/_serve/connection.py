@@ -20,7 +20,7 @@ import trio
 from msgspec import json
 
 from .._base.nesting import bare_errors
-from .._core.limits import Limits
+from .._public import Limits
 from .hub import ServedDialect
 from .native_frames import ClosingFrame
 from .refusal import CloseCode, ConnectionRefusal

@@ -9,7 +9,7 @@ from typing import Final
 
 import trio
 
-from .._core.limits import Limits
+from .._public import Limits
 from .connection import ViewerConnection
 from .frames import Bucket
 from .http import BadRequest, HttpRequest

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 import trio
 from trio_websocket import ConnectionRejected, HandshakeError, WebSocketConnection
 
-from .._core.limits import Limits
-from .._core.process.websocket import open_websocket
+from .._base.websocket import open_websocket
+from .._public import Limits
 from ..errors import AgentrtError
 from .address import ServerAddress
 
@@ -31,7 +31,13 @@ async def dial(
     connection.
     """
     headers = {"authorization": f"Bearer {token}"}
-    opening = open_websocket(urlsplit(server.at(path)), headers, limits)
+    opening = open_websocket(
+        urlsplit(server.at(path)),
+        headers,
+        handshake_timeout_s=limits.ws_handshake_timeout_s,
+        close_timeout_s=limits.ws_close_timeout_s,
+        message_bytes=limits.message_bytes,
+    )
     async with AsyncExitStack() as stack:
         try:
             socket = await stack.enter_async_context(opening)

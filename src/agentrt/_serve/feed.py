@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Final, Protocol, TypeAlias
 
-from .._core.limits import Limits
+from .._public import Limits
 from ..errors import EventsExpired
 from ..events import Event, ItemDelta, ItemUpdated
 from ..lowlevel import Log

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import trio
 
-from .._core.runtime.registry import SessionInfo
+from .._public import SessionInfo
 from ..lowlevel import (
     CommandFields,
     CommandRefused,

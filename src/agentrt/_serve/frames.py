@@ -7,7 +7,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from .._core.limits import Limits
+from .._public import Limits
 from .refusal import CloseCode, ConnectionRefusal
 from .security import Role
 

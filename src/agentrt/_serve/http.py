@@ -27,7 +27,7 @@ from .security import offered_token
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-    from .._core.limits import Limits
+    from .._public import Limits
 
 MAX_FORM_BYTES: Final = 4096
 """Maximum bytes of a form's fields."""

@@ -18,12 +18,11 @@ import msgspec
 import trio
 from msgspec import Struct
 
-from .._core.limits import Tenant
-from .._core.runtime.registry import SessionInfo
-from .._core.runtime.runtime import Runtime, RuntimeHost, runtime_host
-from .._core.session.session import Session, host_of
+from .._base.tenant import Tenant
+from .._public import Runtime, Session, SessionInfo
 from ..agents import AgentInfo
 from ..errors import SessionNotFound, StoreError, StoreUnavailable
+from ..hosting import RuntimeHost, SessionControl, runtime_host
 from ..lowlevel import CommandFields, CommandRefused, Log, Steps
 from ..store import CommandAnswer, StoreStatus
 from .answers import encode
@@ -250,7 +249,7 @@ class Hub:
         if feed is None or epoch != feed.log.epoch or seq is None or feed.log.seq >= seq:
             return False
         # An open session may be stored up to there, without this server being notified yet.
-        return id in self._resting or seq <= host_of(self.runtime.get(id)).log.seq
+        return id in self._resting or seq <= SessionControl(self.runtime.get(id)).seq
 
     async def reach(self, id: str, seq: int) -> bool:
         """Wait until this server knows a session up to an event, or the store has no such event.
@@ -263,16 +262,16 @@ class Hub:
         if feed is None or feed.log.seq >= seq or cluster is None:
             return True
         session = self.open_session(feed)
-        keeper = None if session is None else host_of(session).keeper
-        if keeper is None:
+        control = None if session is None else SessionControl(session)
+        if control is None or not control.is_stored:
             if await cluster.caught_up(feed.log):
                 return True
             if self.feeds.get(id) is feed:
                 raise StoreUnavailable("the session is not followed here any more")
-        elif await keeper.wait_until_kept(seq):
+        elif await control.wait_until_kept(seq):
             return True
-        elif keeper.moved is None:
-            keeper.check()  # raises the reason
+        elif not control.has_moved:
+            control.check_stored()  # raises the reason
         else:
             await self.runtime.find(id)  # another server has it now; wait for its end here
         return False

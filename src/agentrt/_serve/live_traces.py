@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from .._core.session.session import Session
+from .._public import Session
 from ..lowlevel import CommandFields
 from ..tracing import RecentWire
 from .native_frames import WireRow
 
 if TYPE_CHECKING:
-    from .._core.runtime.runtime import RuntimeHost
+    from ..hosting import RuntimeHost
     from ..tracing import TraceRow
 
 TRACE_DURATION_S: Final = 30.0

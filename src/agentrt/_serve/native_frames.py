@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
-from .._core.runtime.registry import SessionInfo
+from .._public import SessionInfo
 from ..agents import AgentInfo
 from ..events import Event, Item, Phase, Snapshot, TurnRecord
 from ..unattended import Checkpoint, Restored

@@ -14,10 +14,7 @@ from typing import Final
 import trio
 from msgspec import UNSET, UnsetType
 
-from .._core.runtime.registry import SessionInfo
-from .._core.session.questions import answering
-from .._core.session.session import Session, host_of
-from .._core.session.turn import Turn
+from .._public import Session, SessionInfo, Turn
 from ..errors import (
     LimitExceeded,
     LocalProtocolError,
@@ -27,6 +24,7 @@ from ..errors import (
     StoreError,
 )
 from ..events import JsonObject
+from ..hosting import SessionControl, answering
 from ..lowlevel import CommandFields, CommandRefused, Steps
 from . import commands as c
 from .answers import ack, as_refusal
@@ -354,36 +352,33 @@ class CommandRun:
         """Begin the command in an open session, so that its answer is stored in one flush with its
         immediate events. If there are none, or it takes time, its answer is stored after it.
         """
-        host, command = host_of(session), self._command
-        keeper = host.keeper
-        assert keeper is not None  # the runtime has a store
-        with host.core.step():
+        control, command = SessionControl(session), self._command
+        with control.step():
             outcome = _act(self._hub, self._client, command)
             if isinstance(outcome, dict):
                 if "seq" in outcome:
-                    outcome["seq"] = host.log.seq
+                    outcome["seq"] = control.seq
                 if (answer := self._client.answer_to(command, outcome)) is not None:
-                    keeper.answers.append(answer)
+                    control.answers.append(answer)
         if not isinstance(outcome, dict):
-            keeper.answers.clear()
+            control.answers.clear()
             return outcome
         self._fields = outcome
-        if keeper.answers:
-            keeper.answers.clear()  # the command caused no event to store it with
+        if control.answers:
+            control.answers.clear()  # the command caused no event to store it with
         else:
-            self._stored = partial(self._wait_for_events, session, host.log.seq)
+            self._stored = partial(self._wait_for_events, session, control.seq)
         return None
 
     async def _wait_for_events(self, session: Session, seq: int) -> CommandFields:
-        keeper = host_of(session).keeper
-        assert keeper is not None
+        control = SessionControl(session)
         ends = isinstance(self._command, ENDS)
         if ends or not self._plan.shared:
-            await keeper.wait_until_kept(seq)
+            await control.wait_until_kept(seq)
         else:  # if it may be stored, another server may carry it out: do not refuse it
-            await keeper.wait_until_known(seq)
+            await control.wait_until_known(seq)
         if session.log.seq < seq and not ends:
-            keeper.check()  # raises the reason
+            control.check_stored()  # raises the reason
         return self._fields
 
     async def _keep_answer(self) -> CommandFields:
@@ -425,7 +420,7 @@ def _is_stored(hub: Hub, client: Client, command: c.ViewerCommand) -> bool:
     if isinstance(command, ENDS) and not client.has_room:
         return False
     if isinstance(command, c.ForSession) and hub.runtime.stored(command.session) is None:
-        return host_of(hub.session(command.session)).keeper is not None
+        return SessionControl(hub.session(command.session)).is_stored
     return True
 
 
@@ -561,15 +556,13 @@ def _cancel(session: Session, command: c.Cancel) -> CommandFields:
     if command.pause or running is None:
         session.cancel(now=command.now)
     else:
-        core = host_of(session).core
-        if core.turn is not None:
-            core.cancel_turn(core.turn, "cancelled", by="caller")
+        SessionControl(session).cancel_turn()
     return {"turn": running.id if running is not None else None, "seq": session.log.seq}
 
 
 def _permission(session: Session, command: c.Permission) -> CommandFields:
     if command.request not in session.pending_permissions:
-        if host_of(session).core.conversation.items.was_asked(command.request):
+        if SessionControl(session).was_asked(command.request):
             raise CommandRefused("already_resolved", f"the request {command.request!r} is closed")
         raise CommandRefused("unknown_request", f"no request {command.request!r} in this session")
     if command.content is not None:

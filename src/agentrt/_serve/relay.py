@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 from trio_websocket import ConnectionClosed, WebSocketConnection
 
 from .. import jsonrpc as rpc
-from .._core.limits import Limits
+from .._public import Limits
 from ..errors import RemoteProtocolError
 from ..events import JsonObject
 from ..jsonrpc import decode_strictly

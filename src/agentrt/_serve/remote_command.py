@@ -13,9 +13,9 @@ import msgspec
 import trio
 from msgspec import Struct
 
-from .._core.limits import Tenant
-from .._core.runtime.runtime import RuntimeHost
+from .._base.tenant import Tenant
 from ..errors import LimitExceeded, StoreError, StoreUnavailable
+from ..hosting import RuntimeHost
 from ..jsonrpc import encode_line
 from ..lowlevel import Cluster, CommandRefused, IdReused, PostedCommand
 from ..store import CommandStatus

@@ -11,11 +11,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Protocol, TypeAlias
 
-from .._core.session.core import PromptRemoved, When
-from .._core.session.session import Session
-from .._core.session.turn import Turn
+from .._public import Session, Turn, When
 from ..errors import AgentrtError, LocalProtocolError, SessionElsewhere, SessionNotFound
 from ..events import Block, JsonObject, Modes, PermissionOpened, State
+from ..hosting import PromptRemoved
 from ..lowlevel import CommandFields, Steps
 from . import commands as c
 from .answers import as_refusal

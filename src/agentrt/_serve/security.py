@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from .._core.limits import Tenant
+from .._base.tenant import Tenant
 
 Role: TypeAlias = Literal["controller", "viewer"]
 """The role of a client. A controller may do everything, a viewer only watches."""

@@ -12,16 +12,14 @@ import trio
 from msgspec import structs
 
 from .._base.nesting import bare_errors, open_service_nursery
-from .._core.runtime.runtime import runtime_host
-from .._core.trio_task import check_trio
+from ..hosting import check_trio, runtime_host
 from .security import Security
 from .site import Site, SiteServer
 
 if TYPE_CHECKING:
     import ssl
 
-    from .._core.limits import Limits
-    from .._core.runtime.runtime import Runtime
+    from .._public import Limits, Runtime
     from ..lowlevel import Dialect
     from ..telemetry import Metrics
     from .hub import Hub, ServedDialect

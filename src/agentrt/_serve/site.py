@@ -15,7 +15,7 @@ import trio
 from msgspec import Struct, structs
 
 from .._base.pending import PendingConnections
-from .._core.limits import Limits
+from .._public import Limits
 from .http import (
     SIGN_IN_STYLE,
     BadRequest,

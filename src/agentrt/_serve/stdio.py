@@ -14,7 +14,7 @@ from typing import Final
 import trio
 
 from .._base.nesting import bare_errors
-from .._core.limits import Limits
+from .._public import Limits
 from ..jsonrpc import Lines
 from .acp import ACP, acp_viewer
 from .acpmessages import Meta

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 import trio
 
-from .._core.limits import Limits
+from .._public import Limits
 from ..display import cut
 from .feed import Feed
 from .refusal import ConnectionRefusal

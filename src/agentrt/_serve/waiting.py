@@ -10,7 +10,7 @@ import trio
 
 from .._base.nesting import bare_errors
 from .._base.pending import PendingConnections
-from .._core.limits import Limits
+from .._public import Limits
 from .http import BadRequest, HttpResponse, read_request, response, send_response
 from .security import Security
 from .server import open_listeners

@@ -10,7 +10,7 @@ from wsproto import ConnectionType, WSConnection
 from wsproto.connection import ConnectionState
 from wsproto.events import CloseConnection, Ping, Request
 
-from .._core.limits import Limits
+from .._public import Limits
 from .connection import Gone, ViewerConnection
 from .frames import Bucket, Meter, largest
 from .hub import ServedDialect

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 import trio
 
 from .._base.nesting import bare_errors
-from .._core.runtime import open as _open
-from .._core.runtime.query import query as _query
-from .._core.runtime.runtime import open_runtime as _open_runtime
+from .._public import open_runtime as _open_runtime
+from .._public import open_session as _open_session
+from .._public import query as _query
 from .._serve.server import serve as _serve
 from ..agents import agent_version as _agent_version
 from ..agents import connect as _connect
@@ -31,6 +31,7 @@ from ..claude import StoredSession
 from ..events import JsonObject
 from ..sandbox import run_in_sandbox as _run_in_sandbox
 from ..store import open_store as _open_store
+from ..store import reopen_session as _reopen_session
 from ..tracing import open_trace as _open_trace
 from ..unattended import open_worktree as _open_worktree
 from .block import TrioBlock
@@ -40,7 +41,7 @@ from .views import carried
 if TYPE_CHECKING:
     import ssl
 
-    from .._core.runtime.runtime import Runtime
+    from .._public import Runtime
     from .._serve.security import Security
     from .._serve.site import Site
     from ..lowlevel import Dialect
@@ -77,9 +78,9 @@ def _alone(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
 
 
 if TYPE_CHECKING:  # the same functions, also by their types
-    from .._core.runtime.open import open_session as open_session
-    from .._core.runtime.query import query as query
-    from .._core.runtime.runtime import open_runtime as open_runtime
+    from .._public import open_runtime as open_runtime
+    from .._public import open_session as open_session
+    from .._public import query as query
     from ..agents import agent_version as agent_version
     from ..agents import connect as connect
     from ..agents import delete_session as delete_session
@@ -90,9 +91,9 @@ if TYPE_CHECKING:  # the same functions, also by their types
     from ..tracing import open_trace as open_trace
     from ..unattended import open_worktree as open_worktree
 else:
-    open_session = _block(_open.open_session)
+    open_session = _block(_open_session)
     connect = _block(_connect)
-    reopen_session = _block(_open.reopen_session)
+    reopen_session = _block(_reopen_session)
     query = _block(_query)
     open_runtime = _block(_open_runtime)
     open_store = _block(_open_store)

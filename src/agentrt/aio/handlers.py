@@ -10,15 +10,16 @@ from typing import Any, TypeVar, cast
 
 from msgspec import structs
 
-from .._core.runtime.offer import checked_service
-from .._core.tools.extensions import (
+from ..events import JsonObject
+from ..hosting import (
+    Provided,
+    ProvidedServer,
     checked_extensions,
     checked_hooks,
+    checked_service,
     checked_tools,
     checked_tools_and_servers,
 )
-from .._core.tools.tools import Provided, ProvidedServer
-from ..events import JsonObject
 from ..permissions import Decision, PermissionRequest, Policy
 from ..tools import (
     Extension,

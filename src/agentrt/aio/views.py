@@ -15,14 +15,10 @@ from typing import Any, Final, TypeVar, cast
 
 import trio
 
-from .._core.runtime.query import Query
-from .._core.runtime.runtime import Runtime
-from .._core.session.session import Session
-from .._core.session.subscription import call_when_more, has_yielded, must_yield, next_event
-from .._core.session.turn import Turn
-from .._core.store.service import StoreService
+from .._public import Query, Runtime, Session, Turn
 from .._serve.site import Site
 from ..events import Event, Subscription
+from ..hosting import RuntimeHost, call_when_more, has_yielded, must_yield, next_event
 from ..store import Store
 from ..tools import Tool
 from ..tracing import Trace, TraceSubscription
@@ -35,11 +31,13 @@ T = TypeVar("T")
 
 def view(value: T) -> T:
     """Return the view of a value, or the value itself if it has no view."""
+    if type(value).__module__ == __name__:
+        return value  # it is a view
     kind = next((_VIEWS[each] for each in type(value).__mro__ if each in _VIEWS), None)
+    if isinstance(value, Store):
+        kind = _view_of_store(type(value))
     if kind is None:
         return cast("T", _query_view(value)) if isinstance(value, Query) else value
-    if type(value) is kind:
-        return value
     shown = object.__new__(kind)
     shown.__dict__ = value.__dict__
     return cast("T", shown)
@@ -173,9 +171,9 @@ _VIEWS: Final[dict[type, type[Any]]] = {
     ),
     Turn: _view_of(Turn, __aenter__=_enter, __aexit__=_leave, __anext__=_events(Turn)),
     Subscription: _view_of(Subscription, __anext__=_events(Subscription)),
-    Runtime: _view_of(Runtime, "get"),
+    Runtime: _view_of(RuntimeHost, "get"),
     SessionCheckpoints: _view_of(SessionCheckpoints),
-    Store: _view_of(StoreService),
+    Store: _view_of(Store),
     Worktree: _view_of(Worktree),
     Site: _view_of(Site),
     Trace: _view_of(Trace),
@@ -183,3 +181,8 @@ _VIEWS: Final[dict[type, type[Any]]] = {
 }
 """The views' classes, by the classes of their objects. Every public asynchronous method is
 wrapped."""
+
+
+@functools.cache
+def _view_of_store(kind: type[Any]) -> type[Any]:
+    return _view_of(kind)  # the class of an open store, which implements `Store`

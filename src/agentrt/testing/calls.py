@@ -8,12 +8,11 @@ from typing import Any, Final
 
 import trio
 
-from .._core.permissions.policies import OWN_NAME, for_agent
-from .._core.permissions.standing import OwnTools
-from .._core.tools.tools import call_tool as run_tool
 from ..agents import BUILT_IN
 from ..events import JsonObject, PermissionOption, Text
-from ..permissions import Decision, PermissionRequest, Policy, check_decision, check_policy
+from ..hosting import call_tool as run_tool
+from ..hosting import decide
+from ..permissions import Decision, PermissionRequest, Policy
 from ..tools import Tool, ToolContext
 
 OPTIONS: Final = (
@@ -70,8 +69,8 @@ async def ask_policy(
     Returns the decision. Nothing is run, and an exception of the policy is raised. This function is
     a checkpoint.
     """
-    own = OwnTools() if isinstance(tool, str) else OwnTools([tool.name], policy=policy)
-    name = tool if isinstance(tool, str) else f"mcp__{OWN_NAME}__{tool.name}"
+    own = None if isinstance(tool, str) else tool.name
+    name = tool if isinstance(tool, str) else tool.name
     request = PermissionRequest(
         title=title or name,
         tool=name,
@@ -81,11 +80,5 @@ async def ask_policy(
         cwd=os.path.abspath(cwd),  # noqa: ASYNC240 - asks nothing of the disk
         tool_call="call_1",
     )
-    check_policy(policy)
     await trio.lowlevel.checkpoint()
-    if (decided := own.decide(request)) is not None:
-        return decided
-    decision = for_agent(policy, BUILT_IN[agent])(request)
-    if not isinstance(decision, Decision):
-        decision = await decision
-    return check_decision(policy, decision)
+    return await decide(policy, request, agent=BUILT_IN[agent], own_tool=own)

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from .._core.trace.record import ProcessTap
 from .._lab.conformance.check import ConformancePrompts
 from .._lab.conformance.run import CheckedAgent, Conformance, ConformanceRun
 from ..agents import ProtocolName, Transport
+from ..process import Watcher
 from .memory import MemoryAgent
 
 
@@ -35,7 +35,7 @@ async def check_agent(
     Returns the findings. Raises `TraceError`.
     """
 
-    def connect(cwd: Path, tap: ProcessTap) -> AbstractAsyncContextManager[Transport]:
+    def connect(cwd: Path, watcher: Watcher) -> AbstractAsyncContextManager[Transport]:
         return start().connect()
 
     subject = CheckedAgent(connect=connect, protocol=protocol)

@@ -10,10 +10,8 @@ import msgspec
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from .._core.codex.messages import ThreadSettingsUpdateParams
-from .._core.codex.settings import EFFORT, CodexSettings
-from .._core.model.content import Prompt
-from .._core.session.session import Session
+from .._public import Prompt, Session
+from ..codex import CodexSettingsUpdate, read_settings_update
 from ..errors import AgentrtError, LocalProtocolError
 from ..events import PermissionOpened
 from ..tracing import TraceRecord
@@ -112,7 +110,7 @@ class RecordedAgent:
             }:
                 self._ask(session.set_option, option, value)
             case {"method": "thread/settings/update"}:
-                self._set_of_codex(msgspec.convert(body["params"], ThreadSettingsUpdateParams))
+                self._set_of_codex(read_settings_update(body["params"]))
             case _:
                 return False
         return True
@@ -127,16 +125,13 @@ class RecordedAgent:
                 return
         self._session.submit(prompt)
 
-    def _set_of_codex(self, said: ThreadSettingsUpdateParams) -> None:
-        if said.sandbox_policy is not None:
-            settings = CodexSettings()
-            settings.reported(said.approval_policy, said.sandbox_policy, "", None)
-            if settings.mode is not None:
-                self._ask(self._session.set_mode, settings.mode)
-        if said.model is not None:
-            self._ask(self._session.set_model, said.model)
-        if said.effort is not None:
-            self._ask(self._session.set_option, EFFORT, said.effort)
+    def _set_of_codex(self, change: CodexSettingsUpdate) -> None:
+        if change.mode is not None:
+            self._ask(self._session.set_mode, change.mode)
+        if change.model is not None:
+            self._ask(self._session.set_model, change.model)
+        if change.effort is not None:
+            self._ask(self._session.set_option, "effort", change.effort)
 
     def _call(self, method: str, params: dict[str, Any]) -> None:
         async def call() -> None:

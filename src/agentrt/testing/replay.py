@@ -22,7 +22,7 @@ import trio
 from msgspec import Struct
 
 from .._base.nesting import bare_errors
-from .._core.session.session import Session
+from .._public import Session
 from ..agents import ProtocolName
 from ..effects import ServiceRequested
 from ..errors import AgentrtError, RequestError

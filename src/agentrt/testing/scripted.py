@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
-from msgspec import structs
-
-from .._core.agents.find import PROGRAMS
-from .._core.runtime.offer import Offer, ProtocolSetup
-from .._core.runtime.protocol_setup import SETUP, set_up_driver, set_up_program
-from .._core.session.host import SessionHost
-from .._core.session.session import Session
+from .._public import Session
 from ..agents import Agent, ProtocolName, Transport
+from ..effects import ServiceRequested
 from ..errors import AgentStartError
 from ..events import (
     Event,
@@ -27,6 +22,7 @@ from ..events import (
     TurnEnded,
     TurnStarted,
 )
+from ..hosting import StandIn, stand_in_for_programs
 from ..lowlevel import Opening
 from .checks import check_log
 from .fake_acp import FakeAcpAgent
@@ -34,7 +30,6 @@ from .fake_claude import FakeClaudeAgent
 from .fake_codex import FakeCodexAgent
 from .memory import MemoryAgent
 from .replay import Replay
-from .sessions import with_services
 
 FakeAgent: TypeAlias = FakeAcpAgent | FakeClaudeAgent | FakeCodexAgent
 Script: TypeAlias = (
@@ -165,17 +160,11 @@ _KINDS: Final[dict[ProtocolName, type[FakeAgent]]] = {
 }
 
 
-def _set_up(agents: ScriptedAgents, agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
-    """Return the setup of a session that runs with the agent's script.
-
-    A session that has its own connection keeps it.
-    """
-    if offer.connect is not None:
-        return set_up_program(agent, opening, offer)
+def _stand_in(agents: ScriptedAgents, agent: Agent, opening: Opening) -> StandIn:
     seen = SeenSession(agent, opening)
     agents.sessions.append(seen)
 
-    def connect(opening: Opening) -> AbstractAsyncContextManager[Transport]:
+    def connect() -> AbstractAsyncContextManager[Transport]:
         script = agents._scripts.get(agent.name, agents._default)
         if script is None:
             known = ", ".join(map(repr, agents._scripts)) or "none"
@@ -187,28 +176,14 @@ def _set_up(agents: ScriptedAgents, agent: Agent, opening: Opening, offer: Offer
         seen.processes.append(process)
         return process.connect()
 
-    setup = set_up_driver(agent, opening, structs.replace(offer, connect=connect))
-
-    def around(host: SessionHost, session: Session) -> AbstractAsyncContextManager[Opening]:
-        _watch(host, seen)
+    def opened(session: Session) -> Mapping[str, Callable[[ServiceRequested], Awaitable[Any]]]:
         script = agents._scripts.get(agent.name, agents._default)
-        if isinstance(script, Replay):
-            script.plays_for(session)
-            return with_services(script.services, setup.around_session)(host, session)
-        return setup.around_session(host, session)
+        if not isinstance(script, Replay):
+            return {}
+        script.plays_for(session)
+        return script.services
 
-    return structs.replace(setup, around_session=around)
-
-
-def _watch(host: SessionHost, seen: SeenSession) -> None:
-    others = host.log.observer
-
-    def observe(events: list[Event], size: int) -> None:
-        seen.events += events
-        if others is not None:
-            others(events, size)
-
-    host.log.observer = observe
+    return StandIn(connect=connect, observe=seen.events.extend, opened=opened)
 
 
 def _program(
@@ -245,15 +220,9 @@ def scripted_agents(
         yield agents
 
 
-@contextmanager
-def standing_in(agents: ScriptedAgents) -> Iterator[None]:
-    """Use these agents in place of real programs while the block runs."""
-    with PROGRAMS.replaced(_unchanged), SETUP.replaced(partial(_set_up, agents)):
-        yield
-
-
-def _unchanged(agent: Agent) -> Agent:
-    return agent  # a script needs no program
+def standing_in(agents: ScriptedAgents) -> AbstractContextManager[None]:
+    """Return a block in which these agents are used in place of real programs."""
+    return stand_in_for_programs(partial(_stand_in, agents))
 
 
 def says(*answers: str) -> Script:

@@ -13,10 +13,7 @@ import trio
 from msgspec import structs
 
 from ..._base.nesting import bare_errors
-from ..._core.limits import Limits
-from ..._core.runtime.registry import SessionInfo
-from ..._core.runtime.runtime import Runtime, open_runtime, runtime_host
-from ..._core.store.address import StoreAddress
+from ..._public import Limits, Runtime, SessionInfo, open_runtime
 from ..._serve.acpmessages import Meta
 from ..._serve.address import ServerAddress
 from ..._serve.dial import Unreachable, dial
@@ -26,7 +23,9 @@ from ..._serve.remote.line import ServerLine
 from ..._serve.stdio import OwnSessions, StdioPeer, serve_streams
 from ...config import Config
 from ...errors import AgentrtError, SessionNotFound
+from ...hosting import runtime_host
 from ...lowlevel import CommandFields
+from ...storage import StoreAddress
 from ..exit_status import UsageError
 from ..options import Work, make_setup, refuse_server_options, session_of_server
 from ..printing import print_error

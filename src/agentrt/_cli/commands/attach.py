@@ -15,7 +15,7 @@ import trio
 from msgspec import structs
 
 from ..._base.nesting import bare_errors
-from ..._core.limits import Limits
+from ..._public import Limits
 from ..._serve.remote.line import ServerLine, Where
 from ...config import Config, PermissionSettings
 from ...errors import AgentrtError

@@ -15,8 +15,7 @@ import trio
 from msgspec import structs
 
 from ..._base.nesting import bare_errors
-from ..._core.limits import Limits
-from ..._core.model.result import TurnResult
+from ..._public import Limits, TurnResult
 from ..._serve.remote.line import ServerLine, Where
 from ..._serve.remote.session import RemoteSession, SentPrompt
 from ...config import Config, PermissionSettings

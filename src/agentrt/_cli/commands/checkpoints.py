@@ -11,7 +11,7 @@ from functools import partial
 import msgspec
 import trio
 
-from ..._core.limits import Limits
+from ..._public import Limits
 from ...config import Config
 from ...errors import AgentrtError
 from ...unattended import FolderCheckpoints

@@ -10,10 +10,10 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, structs
 
-from ..._core.limits import Limits
-from ..._core.store.address import is_server, server_of
+from ..._public import Limits
 from ...agents import BUILT_IN, Agent
 from ...config import Config, ServeSettings, TenantTable
+from ...storage import is_server, server_of
 from ..options import Work
 from ..text import escaped, one_line
 

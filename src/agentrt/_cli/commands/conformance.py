@@ -15,19 +15,13 @@ from typing import Final
 import msgspec
 from msgspec import Struct, structs
 
-from ..._core.claude.command import build_command
-from ..._core.claude.options import effective
-from ..._core.process.process import open_process
-from ..._core.runtime.offer import environment
-from ..._core.trace.record import ProcessTap
 from ..._lab.conformance.check import ConformanceFinding, ConformancePrompts, ConformanceVerdict
 from ..._lab.conformance.checks import CHECKS
 from ..._lab.conformance.run import LIMITS, Conformance, ConformanceRun, subject_of
 from ...agents import Agent, Transport, is_known
-from ...claude import ClaudeOptions
 from ...config import Config
 from ...errors import AgentrtError
-from ...lowlevel import Opening
+from ...process import Watcher, open_agent_program
 from ..exit_status import UsageError
 from ..options import Work
 from ..printing import print_error
@@ -116,8 +110,9 @@ async def check_agent(agent: Agent, request: ConformanceRequest) -> int:
     """
     agent = structs.replace(agent, command=_found_from_anywhere(agent.command))
 
-    def connect(cwd: Path, tap: ProcessTap) -> AbstractAsyncContextManager[Transport]:
-        return _start(agent, request.config, cwd, tap)
+    def connect(cwd: Path, watcher: Watcher) -> AbstractAsyncContextManager[Transport]:
+        env = agents_environment(request.config)
+        return open_agent_program(agent, cwd=cwd, env=env, limits=LIMITS, watcher=watcher)
 
     def show(finding: ConformanceFinding) -> None:
         print("\n".join(_row(finding)), flush=True)
@@ -153,21 +148,6 @@ def _found_from_anywhere(command: tuple[str, ...]) -> tuple[str, ...]:
         os.path.abspath(word) if (place or os.sep in word) and os.path.isfile(word) else word
         for place, word in enumerate(command)
     )
-
-
-def _start(
-    agent: Agent, config: Config, cwd: Path, tap: ProcessTap
-) -> AbstractAsyncContextManager[Transport]:
-    base = agents_environment(config)
-    argv: tuple[str, ...] | list[str] = agent.command
-    env = environment(agent, base)
-    if agent.protocol == "claude":
-        opening = Opening(cwd=str(cwd))
-        options = effective(agent.claude or ClaudeOptions(), opening)
-        command = build_command(agent.command, opening, options)
-        argv = command.argv
-        env = {**environment(agent, base, command.env_unset), **command.env_set}
-    return open_process(argv, cwd=cwd, env=env, limits=LIMITS, watcher=tap)
 
 
 def _row(finding: ConformanceFinding) -> list[str]:

@@ -13,13 +13,13 @@ import trio
 from msgspec import Struct, structs
 
 from ..._base.nesting import bare_errors
-from ..._core.limits import Limits
-from ..._core.store.address import StoreAddress
+from ..._public import Limits
 from ...agents import Agent, find_agents
 from ...config import Config, load_config
 from ...errors import AgentrtError, AgentStartError, StoreError
 from ...events import JsonObject, Notice
 from ...permissions import deny_all
+from ...storage import StoreAddress
 from ..console import quoted
 from ..exit_status import TIMED_OUT, CommandTimeout, TimedOut, UsageError
 from ..options import Work, chosen_agents, flags, timeout_s

@@ -6,7 +6,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from ..._core.model.result import TurnResult
+from ..._public import TurnResult
 from ...config import ConfigError
 from ...errors import AgentNotFound, AgentrtError, AgentStartError, SessionNotFound
 from ...events import ErrorInfo, Event, Item, ItemDelta, ItemOpened, Outcome, TurnEnded, plain_text

@@ -10,10 +10,10 @@ from typing import Final
 
 from ...agents import Agent, find_agents
 from ...config import Config
+from ...permissions import unreachable_rule
 from ..exit_status import UsageError
 from ..options import Work
 from ..text import one_line
-from .rules import never_applies
 
 PROGRAM: Final = '''\
 """Send one prompt to an agent, with a tool, permission rules and a deadline.
@@ -197,7 +197,7 @@ def _rules(agent: Agent) -> list[str]:
     for side, rules in (("allow", ALLOW), ("deny", DENY)):
         lines.append(f"\n{side} = [\n")
         for rule, about in rules.items():
-            reason = never_applies(rule, agent, denies=side == "deny")
+            reason = unreachable_rule(rule, agent, denies=side == "deny")
             if reason is not None:
                 lines.append(f"  # {_quoted(rule)} never applies to this agent: {reason}\n")
             else:

@@ -23,12 +23,11 @@ import trio
 from msgspec import structs
 
 from ..._base.nesting import bare_errors
-from ..._core.model.result import TurnResult
-from ..._core.runtime.open import wait_for_rest
-from ..._core.session.session import Session, host_of
+from ..._public import Session, TurnResult
 from ...config import ColorChoice, Config
 from ...errors import AgentrtError
 from ...events import Block, ErrorInfo, Outcome, Subscription, Text, TurnEnded
+from ...hosting import wait_for_rest
 from ..console import LAST_OUTPUT_S, Console, LineReader, open_console, open_terminal, stderr_of
 from ..exit_status import (
     DENIED,
@@ -412,7 +411,7 @@ class _OneShot(OnePrompt):
                 result = await session.run(prompt, check=False, limits=limits)
                 work.resting = True
                 with work.rest:
-                    await wait_for_rest(host_of(session), self.bound.left)
+                    await wait_for_rest(session, self.bound.left)
                 if self.ending.code is not None:
                     await session.aclose()  # its remaining work is reported as ended
                 events.finish()

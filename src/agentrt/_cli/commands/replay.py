@@ -11,8 +11,7 @@ from functools import partial
 import trio
 
 from ..._base.nesting import bare_errors
-from ..._core.limits import Limits
-from ..._core.runtime.runtime import open_runtime
+from ..._public import Limits, open_runtime
 from ..._serve.security import Security
 from ..._serve.server import serve
 from ..._serve.site import Site

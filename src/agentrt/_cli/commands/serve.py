@@ -16,17 +16,16 @@ from typing import Final
 import trio
 
 from ..._base.nesting import bare_errors
-from ..._core.limits import Limits
-from ..._core.runtime.runtime import Runtime, open_runtime
-from ..._core.store.service import StoreService, service_of
+from ..._public import Limits, Runtime, open_runtime
 from ..._serve.security import Security
 from ..._serve.server import serve
 from ..._serve.site import Site
 from ..._serve.waiting import not_ready
 from ...config import Config, ServeSettings
 from ...errors import AgentrtError, StoreError
+from ...hosting import runtime_host
 from ...lowlevel import StoreMembership, StoreServer
-from ...store import open_store
+from ...store import Store, open_store
 from ...telemetry import Metrics, OpenTelemetry
 from ..exit_status import UsageError, exit_code
 from ..options import Work, make_setup, server_store
@@ -114,8 +113,9 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
                     metrics=metrics,
                 )
             )
-            if store is not None and store.membership is not None:
-                nursery.start_soon(drain, runtime, store.membership, nursery.cancel_scope)
+            membership = runtime_host(runtime).membership
+            if membership is not None:
+                nursery.start_soon(drain, runtime, membership, nursery.cancel_scope)
             if start or setup.resume is not None:
                 # Before the first client connects: it must find this session instead of opening
                 # another.
@@ -157,7 +157,7 @@ async def _open_first_session(runtime: Runtime, setup: Setup) -> None:
 
 
 @asynccontextmanager
-async def _open_store(config: Config, security: Security) -> AsyncIterator[StoreService | None]:
+async def _open_store(config: Config, security: Security) -> AsyncIterator[Store | None]:
     """Open the store of the settings; yields None without one.
 
     If the database cannot be reached, it waits up to `limits.store_start_timeout_s`. Raises
@@ -175,7 +175,7 @@ async def _open_store(config: Config, security: Security) -> AsyncIterator[Store
                 path, limits=limits, node=settings.node, home=settings.home, role=settings.role
             )
             try:
-                store = service_of(await stack.enter_async_context(opening))
+                store = await stack.enter_async_context(opening)
                 break
             except StoreError as error:
                 if isinstance(path, Path) or not path.is_away(error):

@@ -14,12 +14,9 @@ from pathlib import Path
 import msgspec
 import trio
 
-from ..._core.store.address import StoreAddress
-from ..._core.store.opening import writing
-from ..._core.store.repair import Repaired, repair
-from ..._core.store.sqlite import writing as writing_file
 from ...config import Config
 from ...errors import AgentrtError, SessionNotFound, StoreError
+from ...storage import Repaired, StoreAddress, open_store_file, repair, writing
 from ...store import StoreEntry
 from ..exit_status import UsageError, exit_code
 from ..options import Work, chosen_agents
@@ -142,7 +139,7 @@ async def vacuum(files: list[StoreAddress]) -> int:
 
     def work(file: Path) -> tuple[int, int]:
         before = file.stat().st_size
-        with writing_file(file) as backend:
+        with open_store_file(file) as backend:
             backend.vacuum()
         return before, file.stat().st_size
 

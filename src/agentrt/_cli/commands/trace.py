@@ -13,10 +13,17 @@ from typing import BinaryIO, Final
 import trio
 from msgspec import Struct
 
-from ..._core.trace.record import opened_trace, parts
 from ...config import Config
 from ...errors import TraceError
-from ...tracing import TraceConversation, TraceReader, TraceRecord, TraceRow, read_trace
+from ...tracing import (
+    TraceConversation,
+    TraceReader,
+    TraceRecord,
+    TraceRow,
+    open_trace_file,
+    read_trace,
+    trace_files,
+)
 from ..options import Work
 from ..text import plain
 from ..tracing import row_text
@@ -178,14 +185,15 @@ def _opened(path: Path, after: BinaryIO | None) -> list[BinaryIO]:
     With `after`, return only the files that were started after that one; none while files are being
     renamed. Raises `TraceError` if there is no trace.
     """
-    named = parts(path)
+    named = trace_files(path)
     files: list[BinaryIO] = []
     try:
-        files += map(opened_trace, named)
+        files += map(open_trace_file, named)
         if after is None:
             return files
         found = list(map(_identity, files))
-        if found == [_identity(part) for part in parts(path)] and len(set(found)) == len(found):
+        now = [_identity(part) for part in trace_files(path)]
+        if found == now and len(set(found)) == len(found):
             before = _identity(after)
             first = found.index(before) + 1 if before in found else 0
             for file in files[:first]:

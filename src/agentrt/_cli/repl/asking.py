@@ -16,9 +16,9 @@ from typing import Final, Protocol
 
 import trio
 
-from ..._core.session.questions import answering
 from ...errors import LocalProtocolError
 from ...events import Event, ItemUpdated, PermissionClosed, PermissionOpened
+from ...hosting import answering
 from ..console import LineReader
 from ..session_view import SessionView
 from ..text import broken, one_line

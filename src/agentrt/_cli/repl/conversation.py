@@ -18,7 +18,6 @@ import trio
 from msgspec import Struct, structs
 
 from ..._base.nesting import bare_errors
-from ..._core.permissions.standing import ChangingPolicy
 from ...display import difference
 from ...errors import AgentrtError, AgentStartError
 from ...events import (
@@ -38,6 +37,7 @@ from ...events import (
     TurnEnded,
     TurnRecord,
 )
+from ...hosting import ChangingPolicy
 from ...lowlevel import SessionState
 from ...permissions import Policy, ask
 from ...tracing import RecentWire

@@ -13,7 +13,7 @@ from typing import Final
 import trio
 from msgspec import structs
 
-from ..._core.session.session import Session
+from ..._public import Session
 from ...agents import AgentSession, resolve_stored_agent
 from ...errors import AgentrtError, SessionNotFound, StoreError
 from ..console import LineReader

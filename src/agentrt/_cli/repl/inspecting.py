@@ -8,7 +8,7 @@ from typing import Final
 
 import trio
 
-from ..._core.session.session import Session
+from ..._public import Session
 from ...events import TERMINAL
 from ...tracing import RecentWire
 from ..console import quoted

@@ -10,7 +10,7 @@ from typing import Final
 import trio
 from msgspec import Struct, convert, structs
 
-from ..._core.runtime.registry import SessionInfo
+from ..._public import SessionInfo
 from ..._serve import commands as c
 from ..._serve.remote.line import ServerLine
 from ..._serve.remote.session import RemoteSession

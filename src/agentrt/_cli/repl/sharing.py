@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 import trio
 
 from ..._base.nesting import bare_errors
-from ..._core.runtime.runtime import Runtime, open_runtime
-from ..._core.session.session import Session
+from ..._public import Runtime, Session, open_runtime
 from ..._serve.server import serve
 from ..._serve.site import Site
 from ...errors import AgentrtError

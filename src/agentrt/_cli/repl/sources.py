@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import structs
 
-from ..._core.model.fork_point import check_forks, shown_until
-from ..._core.session.session import Session, host_of
+from ..._public import Session
 from ...events import Event, Item, Snapshot
+from ...hosting import SessionControl, check_forks, shown_until
 from ...permissions import Policy
 from ..exit_status import UsageError
 from ..session_view import SessionView
@@ -102,10 +102,10 @@ class LocalSource(SessionSource):
         )
         with self.own.reporting(report) if self.own is not None else nullcontext():
             async with opening as session:
-                inside = host_of(session)
-                if setup.fork and not inside.log.state.items:  # its agent repeats nothing
-                    inside.core.show_history(self._copied[-inside.limits.snapshot_items :])
-                    await inside.wait_until_stored()
+                if setup.fork and not session.snapshot().items:  # its agent repeats nothing
+                    control = SessionControl(session)
+                    control.show_history(self._copied[-session.limits.snapshot_items :])
+                    await control.wait_until_stored()
                 with self.share.showing(session) if self.share is not None else nullcontext():
                     if setup.stored_ref is None:
                         yield session, session.subscribe_all(), None

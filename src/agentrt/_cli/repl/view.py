@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import trio
 from msgspec import structs
 
-from ..._core.model.result import TurnResult
+from ..._public import TurnResult
 from ...display import reveal
 from ...events import (
     TERMINAL,

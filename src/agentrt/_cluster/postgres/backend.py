@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import errors, sql
 
-from ..._core.limits import Limits
+from ..._public import Limits
 from ...errors import SessionElsewhere, StoreError, StoreInUse, StoreUnavailable
 from ...lowlevel import Fenced, Flush, FlushPart, SessionClaim, Unusable
 from ...storage import (

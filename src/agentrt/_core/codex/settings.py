@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+import msgspec
+from msgspec import Struct
+
+from ..model.content import JsonObject
 from ..model.events import Choice, Modes, Option
 from .messages import (
     DangerFullAccessSandboxPolicy,
@@ -197,3 +201,23 @@ def _pick(what: str, wanted: str, offered: list[Choice]) -> str:
             return choice.id
     known = ", ".join(choice.id for choice in offered) or "none"
     raise UnsupportedCodexSetting(f"codex has no {what} {wanted!r}; it has: {known}")
+
+
+class CodexSettingsUpdate(Struct, frozen=True, kw_only=True):
+    """The settings that a `thread/settings/update` of codex changes."""
+
+    mode: str | None = None
+    """The new mode; None: unchanged."""
+    model: str | None = None
+    """The new model; None: unchanged."""
+    effort: str | None = None
+    """The new effort; None: unchanged."""
+
+
+def read_settings_update(params: JsonObject) -> CodexSettingsUpdate:
+    """Read the parameters of a `thread/settings/update`. Raises `msgspec.ValidationError`."""
+    asked = msgspec.convert(params, ThreadSettingsUpdateParams)
+    mode = None
+    if asked.sandbox_policy is not None:
+        mode = _mode_with(asked.approval_policy, asked.sandbox_policy)
+    return CodexSettingsUpdate(mode=mode, model=asked.model, effort=asked.effort)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ..agents.agent import Agent
 from .rules import PermissionRule
-from .words import CLASSES, CLAUDE_TOOLS
+from .words import CLAUDE_TOOLS, TOOL_CLASSES
 
 
 def unreachable(rule: PermissionRule, agent: Agent, *, denies: bool) -> str | None:
@@ -16,14 +16,14 @@ def unreachable(rule: PermissionRule, agent: Agent, *, denies: bool) -> str | No
     name = rule.name
     if not denies and (why := _unshown(rule, agent)):
         return why
-    if name in CLASSES or "*" in name or name.startswith("mcp__"):
+    if name in TOOL_CLASSES or "*" in name or name.startswith("mcp__"):
         return None
     if agent.protocol == "claude":
         return None
     if agent.quirks.kinds_hold and not denies:
-        return f"{agent.name} does not name its tools; write {', '.join(CLASSES)}"
+        return f"{agent.name} does not name its tools; write {', '.join(TOOL_CLASSES)}"
     if agent.tools and name not in agent.tools and name not in CLAUDE_TOOLS:
-        return f"{agent.name} has no tool {name}; write {', '.join(CLASSES)}"
+        return f"{agent.name} has no tool {name}; write {', '.join(TOOL_CLASSES)}"
     return None
 
 

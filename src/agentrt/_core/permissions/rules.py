@@ -21,7 +21,7 @@ from .request_facts import JudgedRequest, RequestFacts, is_shell, literal_script
 from .script import HOLE, ShellCommand, ShellScript
 from .shell import read_script
 from .table import READ_ONLY, SIMPLE, Data, kind_of
-from .words import CLASSES, PROGRAMS, is_doubtful, meaning, right_word
+from .words import PROGRAMS, TOOL_CLASSES, is_doubtful, meaning, right_word
 
 SYNTAX: Final = """\
 write NAME or NAME(WHAT): Bash(git status:*), Bash(npm test), Edit(src/**), Write(*.md), \
@@ -53,7 +53,7 @@ class PermissionRule:
         what = parsed[2].strip() if parsed[2] is not None else "*"
         if not _NAME.fullmatch(self.name):
             raise _wrong(text, *_guess(self.name, what))
-        if self.name not in CLASSES and (right := right_word(self.name)):
+        if self.name not in TOOL_CLASSES and (right := right_word(self.name)):
             raise _wrong(text, f"{self.name} is called {right} here, whatever the agent calls it")
         if self.name in PROGRAMS:
             raise _wrong(
@@ -199,7 +199,7 @@ class PermissionRule:
         if seen.unknown:
             return Judgement(Verdict.MAY, "the agent does not say what it is")
         # The rule uses an agent's own tool name, and this request does not name its tool.
-        if not seen.tool and self.name not in CLASSES and meaning(self.name) in seen.all_names:
+        if not seen.tool and self.name not in TOOL_CLASSES and meaning(self.name) in seen.all_names:
             return Judgement(Verdict.MAY, "the agent does not name its tools")
         return NOTHING
 
@@ -477,7 +477,7 @@ def _command_rule(program: str, what: str) -> str:
 
 def _guess(name: str, what: str) -> list[str]:
     before, colon, behind = name.partition(":")
-    if colon and (right := right_word(before.strip()) or (before in CLASSES and before)):
+    if colon and (right := right_word(before.strip()) or (before in TOOL_CLASSES and before)):
         words = behind.strip().removesuffix("*").strip() or "COMMAND"
         return [f"{right}({words}:*) may be meant"]
     program = re.split(r"[ :]", name, maxsplit=1)[0].rpartition("/")[2]

@@ -38,7 +38,10 @@ from .policies import (
     RulesPolicy,
     allow_all,
     called_tool,
+    check_decision,
+    check_policy,
     deny_all,
+    for_agent,
     policy_rules,
     with_catalogue_data,
 )
@@ -313,6 +316,7 @@ class ChangingPolicy:
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
+        """The policy that decides now; it may be replaced."""
         self.__qualname__ = "permissions"
 
     def __call__(self, request: PermissionRequest) -> Any:
@@ -471,3 +475,24 @@ def as_claude_rules(rules: Iterable[str], *, whole_tools: bool) -> list[str]:
         elif whole_tools:
             found += _TOOLS.get(rule, ())
     return found
+
+
+async def decide(
+    policy: Policy, request: PermissionRequest, *, agent: Agent, own_tool: str | None = None
+) -> Decision:
+    """Return the decision of a policy about a request, as in a session of this agent.
+
+    `own_tool`: the request is a call of the program's own tool with this name, which is allowed
+    unless a rule denies it. An exception of the policy is raised. Cancelling this cancels the
+    policy.
+    """
+    check_policy(policy)
+    own = OwnTools() if own_tool is None else OwnTools([own_tool], policy=policy)
+    if own_tool is not None:
+        request = structs.replace(request, tool=f"mcp__{OWN_NAME}__{own_tool}")
+    if (decided := own.decide(request)) is not None:
+        return decided
+    decision = for_agent(policy, agent)(request)
+    if not isinstance(decision, Decision):
+        decision = await decision
+    return check_decision(policy, decision)

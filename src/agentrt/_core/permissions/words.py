@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-CLASSES: Final = {
+TOOL_CLASSES: Final = {
     "Bash": "a shell command",
     "Edit": "a change of files, `Write` included",
     "Write": "a file written as a whole",

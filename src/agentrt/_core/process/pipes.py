@@ -272,10 +272,13 @@ class WriterStatistics(Struct, frozen=True):
     """Counts of a `LineWriter` at one moment."""
 
     lines_written: int
+    """Lines that the pipe has accepted as a whole."""
     bytes_written: int
+    """Bytes that the pipe has accepted."""
     lines_waiting: int
     """Including a line that is partly written."""
     bytes_waiting: int
+    """Bytes that the pipe has not accepted yet."""
     lines_dropped: int
     """Written after the end of the pipe, or waiting when it ended."""
 

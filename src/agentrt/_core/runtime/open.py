@@ -35,7 +35,7 @@ from ..process.inherited import inherited
 from ..session.budget import Budget, money_left
 from ..session.host import SessionHost
 from ..session.rate_limits import WaitForLimits
-from ..session.session import Session, make_session
+from ..session.session import Session, host_of, make_session
 from ..tools.extensions import checked_extensions, checked_hooks, checked_tools_and_servers
 from ..tools.tools import Provided, split
 from ..trio_task import check_trio
@@ -465,7 +465,7 @@ async def serve_session(
                         services.start_soon(ask_about_hosts, host, setup.offer.wall)
                 host.scope.say(logging.INFO, "the session is open")
                 yield session
-                await wait_for_rest(host)
+                await wait_for_rest(session)
                 await host.finish()
         finally:
             with trio.CancelScope(shield=True):  # bounded by the limits for ending a process
@@ -478,12 +478,13 @@ async def serve_session(
 LIVE = frozenset({"pending", "running"})
 
 
-async def wait_for_rest(host: SessionHost, limit: float | None = None) -> None:
+async def wait_for_rest(session: Session, limit: float | None = None) -> None:
     """Wait until the agent has no work left, at most `limit` or `limits.drain_timeout_s` seconds.
 
     Some background work never ends, such as a server that the agent has started. Notices therefore
     report the tasks that are waited for, and those that are abandoned.
     """
+    host = host_of(session)
     limit = host.limits.drain_timeout_s if limit is None else limit
     with trio.move_on_after(limit) as scope:
         if host.core.turn is None and (live := _live(host)):

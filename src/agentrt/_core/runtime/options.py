@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
+from ..._base.paths import NO_CURRENT_FOLDER, not_utf8
 from ..errors import LocalProtocolError
 from ..limits import Limits
 from ..model.content import JsonObject
@@ -271,18 +272,6 @@ def check_env(env: Mapping[str, str] | None) -> None:
             raise TypeError(f"the name and value of a variable in `env` must be strings: {name!r}")
         if not name or "=" in name or "\0" in name + value:
             raise ValueError(f"`env` has an invalid variable: {name!r}")
-
-
-NO_CURRENT_FOLDER = "the current folder no longer exists; change to another one, or give a path"
-
-
-def not_utf8(path: str) -> str:
-    """Return why a path cannot be sent to an agent, or an empty string if it can."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return f"the path {path!r} is not valid UTF-8, so it cannot be sent to an agent; rename it"
-    return ""
 
 
 def folder(given: str | os.PathLike[str], what: str = "cwd", *, elsewhere: bool = False) -> str:

@@ -113,5 +113,5 @@ async def _feed(query: Query, prompts: Prompts) -> None:
     else:
         for prompt in prompts:
             query.results.append(await session.run(prompt, check=False))
-    await wait_for_rest(host_of(session))
+    await wait_for_rest(session)
     query.events.finish()

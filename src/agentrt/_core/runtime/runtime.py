@@ -600,13 +600,13 @@ class Runtime:
                 nursery.start_soon(self._drain, host)
 
     async def _drain(self, host: HostedSession) -> None:
-        await wait_for_rest(host_of(host.session))
+        await wait_for_rest(host.session)
         with suppress(LocalProtocolError):  # an adopted session
             await host.end()
 
 
 class RuntimeHost(Runtime):
-    """What a server needs of a runtime in addition to `Runtime`. See `runtime_host`."""
+    """A runtime with the methods that its servers need; see `runtime_host`."""
 
     chats: dict[str, str]
     """Session names of clients of an earlier process, mapped to the sessions."""

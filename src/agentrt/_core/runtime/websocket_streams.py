@@ -19,10 +19,10 @@ from trio_websocket import (
 )
 
 from ..._base.nesting import bare_errors
+from ..._base.websocket import open_websocket
 from ..errors import AgentStartError
 from ..limits import Limits
 from ..process.streams import Streams
-from ..process.websocket import open_websocket
 
 NORMAL = (1000, 1001)
 """Close codes of a normal end: the peer is done, or is going away."""
@@ -41,7 +41,14 @@ async def open_websocket_streams(
     """
     where = f"{parts.scheme}://{parts.netloc}{parts.path}"
     async with AsyncExitStack() as stack:
-        opening = open_websocket(parts, headers, limits, ssl_context)
+        opening = open_websocket(
+            parts,
+            headers,
+            handshake_timeout_s=limits.ws_handshake_timeout_s,
+            close_timeout_s=limits.ws_close_timeout_s,
+            message_bytes=limits.message_bytes,
+            context=ssl_context,
+        )
         try:
             socket = await stack.enter_async_context(opening)
         except trio.TooSlowError as error:

@@ -183,14 +183,18 @@ class SharedStatistics(Struct, frozen=True, kw_only=True):
 
 
 class StoreReport(Struct, frozen=True, kw_only=True):
-    """Facts about a store. `database`: the name of its kind; `facts`: its version and settings;
-    `size`: in bytes; `sessions`: the number of sessions that were prompted."""
+    """Facts about a store."""
 
     path: str
+    """The path of its file, or its URL without the password."""
     database: str
+    """The name of its kind."""
     facts: str
+    """Its version and settings."""
     size: int
+    """Its size in bytes."""
     sessions: int
+    """Number of sessions that were prompted."""
 
 
 class StoreStatus(Struct, frozen=True, kw_only=True):
@@ -286,9 +290,13 @@ class Packed(Struct, frozen=True):
     """A session in transit from one file to another: its row, records and frames."""
 
     session: str
+    """Its id."""
     row: tuple[Any, ...]
+    """Its row in the list of sessions."""
     records: list[tuple[Any, ...]]
+    """Its finished turns."""
     frames: list[tuple[Any, ...]]
+    """Its events after the last record."""
 
 
 class SessionClaim(Struct, frozen=True):

@@ -64,11 +64,12 @@ _NONSENSE: Final = (AgentrtError, TypeError, ValueError)
 
 
 class Repaired(Struct, frozen=True, kw_only=True):
-    """The result of a repair. `aside`: the new path of the damaged file; None: the file was
-    sound."""
+    """The result of a repair."""
 
     aside: Path | None = None
+    """The new path of the damaged file; None: the file was sound."""
     sessions: int = 0
+    """Number of sessions in the new file."""
     parts: int = 0
     """Number of these sessions of which something is lost."""
     lost: int = 0

@@ -37,12 +37,14 @@ alone."""
 
 
 class QueryWord(Struct, frozen=True):
-    """A word of a query. `match`: the FTS5 query; None if `like` must be used, the pattern for
-    SQL's LIKE with a backslash before literal characters."""
+    """A word of a query."""
 
     text: str
+    """The word as it was typed."""
     match: str | None
+    """The FTS5 query; None if `like` must be used."""
     like: str
+    """The pattern for SQL's LIKE, with a backslash before literal characters."""
 
 
 def words_of(typed: str) -> list[QueryWord]:

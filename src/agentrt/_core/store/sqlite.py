@@ -667,6 +667,10 @@ class SqliteBackend(ImportingBackend):
             x(f"SELECT {_FRAME} FROM frame WHERE session=? ORDER BY first", (num,)),
         )
 
+    def shrink(self) -> None:
+        """Return some of the unused space to the file system."""
+        self.database.execute("PRAGMA incremental_vacuum")
+
     def put(self, packed: Packed) -> None:
         x = self.database.execute
         owner, next = packed.row[1:3]

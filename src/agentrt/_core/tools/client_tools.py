@@ -46,7 +46,7 @@ class ClientTools:
 
     def make(
         self, name: str, description: str, input_schema: JsonObject, *, deadline: float
-    ) -> ClientTool:
+    ) -> Tool:
         """Create a tool that waits for this client, at most `deadline` seconds.
 
         Raises `ValueError` for an invalid tool name.

@@ -426,7 +426,9 @@ class ProvidedServer(Struct, frozen=True):
     """A server, and its name for agents."""
 
     name: str
+    """The server's name for agents."""
     server: Server[Any]
+    """The server of the `mcp` package."""
     run: Callable[[Callable[[], Awaitable[None]]], Awaitable[None]] | None = None
     """Runs the server outside Trio."""
 

@@ -261,7 +261,7 @@ class TraceReader:
         return head.records()
 
 
-def parts(file: str | Path) -> list[Path]:
+def trace_files(file: str | Path) -> list[Path]:
     """Return the existing files of a trace, oldest first."""
     newest = Path(file)
     found = [newest]
@@ -270,7 +270,7 @@ def parts(file: str | Path) -> list[Path]:
     return found[::-1]
 
 
-def opened_trace(part: Path) -> BinaryIO:
+def open_trace_file(part: Path) -> BinaryIO:
     """Open a file of a trace. Raises `TraceError`."""
     try:
         return open(part, "rb")
@@ -281,7 +281,7 @@ def opened_trace(part: Path) -> BinaryIO:
 def read_part(part: Path) -> Iterator[TraceRecord]:
     """Yield the records in one of a trace's files. Raises `TraceError`."""
     reader = TraceReader(str(part))
-    with opened_trace(part) as file:
+    with open_trace_file(part) as file:
         while data := file.read(READ_BYTES):
             yield from reader.feed(data)
     yield from reader.end()
@@ -292,7 +292,7 @@ def read_trace(file: str | Path) -> Iterator[TraceRecord]:
 
     Raises `TraceError`, also if there is no such file.
     """
-    for part in parts(file):
+    for part in trace_files(file):
         yield from read_part(part)
 
 

@@ -74,7 +74,9 @@ class ToolOutcome(Struct, rename={"structured": "structuredContent", "is_error":
 
     content: list[Block]
     is_error: bool = False
+    """True if the tool failed, or the arguments did not fit."""
     structured: JsonObject | msgspec.UnsetType = msgspec.UNSET
+    """The result as an object, if the tool returns one."""
 
     @classmethod
     def error(cls, message: str) -> ToolOutcome:

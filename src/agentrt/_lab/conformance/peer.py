@@ -16,12 +16,11 @@ import msgspec
 import trio
 
 from ..._base.nesting import bare_errors
-from ..._core.limits import Limits
-from ..._core.process.pipes import LineWriter, read_loop
-from ..._core.trace.record import ProcessTap
+from ..._public import Limits
 from ...agents import Transport
 from ...errors import RemoteProtocolError
 from ...jsonrpc import Lines
+from ...process import LineWriter, Watcher, read_loop
 from .check import CheckEnded, ConformancePrompts, fails, not_provoked, shown
 
 T = TypeVar("T")
@@ -42,7 +41,7 @@ class ConformancePeer(ABC):
     def __init__(
         self,
         transport: Transport,
-        tap: ProcessTap,
+        tap: Watcher,
         *,
         cwd: Path,
         prompts: ConformancePrompts,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import tempfile
-import time
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -15,11 +14,10 @@ import trio
 from msgspec import Struct
 
 from ..._base.nesting import bare_errors
-from ..._core.limits import Limits
-from ..._core.trace.record import ProcessTap, Tap
-from ..._core.trace.trace import tapped
+from ..._public import Limits
 from ...agents import Agent, ProtocolName, Transport
 from ...errors import AgentStartError
+from ...process import Watcher, trace_process
 from ...tracing import Trace
 from .acp import AcpPeer, acp_page
 from .check import (
@@ -57,8 +55,8 @@ STDOUT: Final[dict[ProtocolName, str]] = {
 }
 """The place in the specification about standard output, by protocol."""
 
-Connect: TypeAlias = Callable[[Path, ProcessTap], AbstractAsyncContextManager[Transport]]
-"""Starts the agent in a folder, and lets the tap observe its process."""
+Connect: TypeAlias = Callable[[Path, Watcher], AbstractAsyncContextManager[Transport]]
+"""Starts the agent in a folder, and lets the watcher observe its process."""
 
 
 class CheckedAgent(Struct, frozen=True, kw_only=True):
@@ -211,28 +209,30 @@ class ConformanceRun:
     @asynccontextmanager
     async def _peer(self, name: str, trace: Path | None) -> AsyncIterator[ConformancePeer]:
         """Start a process and yield its client."""
-        subject, tap = self._subject, Tap()
-        tap.agent, tap.protocol = subject.name, subject.protocol
-        tap.begin(f"{name}-{self._id}", time.time, trio.current_time)
+        subject = self._subject
+        traces: list[Trace | Path] = [each for each in (self._trace, trace) if each is not None]
+        if trace is not None:
+            await trio.Path(trace).unlink(missing_ok=True)  # from an earlier run
+        watched = trace_process(
+            traces, session=f"{name}-{self._id}", agent=subject.name, protocol=subject.protocol
+        )
         kind = KINDS[subject.protocol]
         with tempfile.TemporaryDirectory(prefix="agentrt-conformance-", dir=self._folder) as folder:
             cwd = Path(folder)
-            async with _traced(tap, self._trace), _traced(tap, await _emptied(trace)):
-                process = tap.next_process()
-                async with subject.connect(cwd, process) as transport:
-                    peer = kind(
-                        transport,
-                        process,
-                        cwd=cwd,
-                        prompts=self._prompts,
-                        limits=LIMITS,
-                        mode=subject.mode,
-                        auth_method=subject.auth_method,
-                        long_turn=self._long_turn,
-                    )
-                    async with peer.connected():
-                        yield peer
-                    self._look_back(name, peer)
+            async with watched as process, subject.connect(cwd, process) as transport:
+                peer = kind(
+                    transport,
+                    process,
+                    cwd=cwd,
+                    prompts=self._prompts,
+                    limits=LIMITS,
+                    mode=subject.mode,
+                    auth_method=subject.auth_method,
+                    long_turn=self._long_turn,
+                )
+                async with peer.connected():
+                    yield peer
+                self._look_back(name, peer)
 
     def _look_back(self, name: str, peer: ConformancePeer) -> None:
         """Collect observations that are not about the check itself."""
@@ -280,22 +280,6 @@ def _counted(
         verdict="fails" if found else "passes",
         words=f"{len(found)} times, first in {found[0]}" if found else "never, in all checks",
     )
-
-
-@asynccontextmanager
-async def _traced(tap: Tap, trace: Trace | Path | None) -> AsyncIterator[None]:
-    if trace is None:
-        yield
-        return
-    async with tapped(trace, tap):
-        yield
-
-
-async def _emptied(file: Path | None) -> Path | None:
-    """Delete the file of an earlier run."""
-    if file is not None:
-        await trio.Path(file).unlink(missing_ok=True)
-    return file
 
 
 def subject_of(agent: Agent, connect: Connect) -> CheckedAgent:

@@ -18,8 +18,7 @@ from msgspec import Struct
 from trio_websocket import ConnectionClosed, WebSocketConnection
 
 from ..._base.nesting import bare_errors
-from ..._core.limits import Limits
-from ..._core.runtime.registry import SessionInfo
+from ..._public import Limits, SessionInfo
 from ...errors import (
     AgentrtError,
     Busy,

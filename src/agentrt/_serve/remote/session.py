@@ -10,8 +10,7 @@ import msgspec
 import trio
 from msgspec import structs
 
-from ..._core.model.content import Prompt
-from ..._core.model.state import left_open
+from ..._public import Prompt
 from ...display import difference
 from ...errors import AgentrtError, LocalProtocolError, SessionNotFound
 from ...events import (
@@ -33,6 +32,7 @@ from ...events import (
     TurnStarted,
     blocks,
 )
+from ...hosting import left_open
 from ...lowlevel import SessionState
 from .. import commands as c
 from ..native_frames import ContentResult

@@ -1,5 +1,4 @@
-"""A WebSocket to a server, opened and closed within bounded time, and with no resources left
-open."""
+"""A WebSocket to a server, opened and closed in bounded time without leaving resources open."""
 
 from __future__ import annotations
 
@@ -11,18 +10,22 @@ from urllib.parse import SplitResult
 import trio
 from trio_websocket import WebSocketConnection, wrap_client_stream
 
-from ..._base.nesting import bare_errors
-from ..limits import Limits
+from .nesting import bare_errors
 
 
 @asynccontextmanager
 async def open_websocket(
     url: SplitResult,
     headers: Mapping[str, str],
-    limits: Limits,
+    *,
+    handshake_timeout_s: float,
+    close_timeout_s: float,
+    message_bytes: int,
     context: ssl.SSLContext | None = None,
 ) -> AsyncIterator[WebSocketConnection]:
-    """Connect to a server while the block runs. `context`: for `wss` and `https`; by default the
+    """Connect to a server while the block runs.
+
+    `message_bytes` limits a received message. `context`: for `wss` and `https`; by default the
     system's.
 
     Raises `trio.TooSlowError`, `OSError`, `trio.BrokenResourceError`, or trio-websocket's
@@ -32,7 +35,7 @@ async def open_websocket(
     stream: trio.SocketStream | trio.SSLStream[trio.SocketStream] | None = None
     try:
         async with bare_errors(), trio.open_nursery() as nursery:
-            with trio.fail_after(limits.ws_handshake_timeout_s):
+            with trio.fail_after(handshake_timeout_s):
                 stream = await _connect(url, context)
                 socket = await wrap_client_stream(
                     nursery,
@@ -40,13 +43,11 @@ async def open_websocket(
                     url.netloc.rpartition("@")[2],
                     (url.path or "/") + (f"?{url.query}" if url.query else ""),
                     extra_headers=[(n.encode(), v.encode()) for n, v in headers.items()],
-                    max_message_size=limits.message_bytes,
+                    max_message_size=message_bytes,
                     receive_buffer_size=64 * 1024,
                 )
             yield socket
-            with trio.move_on_after(
-                limits.ws_close_timeout_s
-            ):  # the server need not answer the close
+            with trio.move_on_after(close_timeout_s):  # the server need not answer the close
                 await socket.aclose()
             nursery.cancel_scope.cancel(reason="the connection is over")
     finally:

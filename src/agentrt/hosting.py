@@ -1,0 +1,78 @@
+"""For authors of servers, command lines and test kits: runtimes and sessions from the inside.
+
+A program that only uses sessions needs none of these names.
+"""
+
+from ._core.model.fork_point import check_forks, shown_until
+from ._core.model.state import left_open
+from ._core.permissions.standing import ChangingPolicy, decide
+from ._core.runtime.injected import (
+    OpenTransport,
+    StandIn,
+    open_runtime_over,
+    open_session_over,
+    stand_in_for_programs,
+)
+from ._core.runtime.offer import checked_service
+from ._core.runtime.open import wait_for_rest
+from ._core.runtime.protocol_setup import limits_for
+from ._core.runtime.runtime import RuntimeHost, runtime_host
+from ._core.session.control import SessionControl
+from ._core.session.core import PromptRemoved
+from ._core.session.interfaces import ClientGone, ClientServices
+from ._core.session.questions import answering
+from ._core.session.subscription import call_when_more, has_yielded, must_yield, next_event
+from ._core.tools.client_tools import ClientTools
+from ._core.tools.extensions import (
+    checked_extensions,
+    checked_hooks,
+    checked_tools,
+    checked_tools_and_servers,
+)
+from ._core.tools.tools import Provided, ProvidedServer, call_tool
+from ._core.trio_task import check_trio
+from ._core.wire.mcp import ToolOutcome
+
+__all__ = [
+    # runtimes
+    "runtime_host",
+    "RuntimeHost",
+    # sessions
+    "SessionControl",
+    "answering",
+    "wait_for_rest",
+    "left_open",
+    "check_forks",
+    "shown_until",
+    "PromptRemoved",
+    # clients that provide tools, files and programs
+    "ClientTools",
+    "ClientServices",
+    "ClientGone",
+    # connections of the caller
+    "open_session_over",
+    "open_runtime_over",
+    "OpenTransport",
+    "stand_in_for_programs",
+    "StandIn",
+    # tools and policies by themselves
+    "call_tool",
+    "ToolOutcome",
+    "decide",
+    # settings of a command
+    "limits_for",
+    "ChangingPolicy",
+    # other event loops
+    "check_trio",
+    "next_event",
+    "must_yield",
+    "has_yielded",
+    "call_when_more",
+    "checked_tools",
+    "checked_tools_and_servers",
+    "checked_hooks",
+    "checked_extensions",
+    "checked_service",
+    "Provided",
+    "ProvidedServer",
+]

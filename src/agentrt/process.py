@@ -1,0 +1,35 @@
+"""An agent's process without a session: for tools that speak to agents themselves.
+
+The drivers of `agentrt.lowlevel` need no process; this module starts one with the same care as a
+session does: a process group of its own, bounded writes, and an end in bounded time.
+"""
+
+from ._core.process.guard import let_agents_live
+from ._core.process.inherited import without_own
+from ._core.process.pipes import (
+    READ_BYTES,
+    Happening,
+    LineWriter,
+    Readable,
+    Watcher,
+    WriterStatistics,
+    read_loop,
+)
+from ._core.runtime.agent_program import open_agent_program, trace_process
+
+__all__ = [
+    # starting a process
+    "open_agent_program",
+    "without_own",
+    "let_agents_live",
+    # reading and writing
+    "LineWriter",
+    "WriterStatistics",
+    "read_loop",
+    "Readable",
+    "READ_BYTES",
+    # recording
+    "trace_process",
+    "Watcher",
+    "Happening",
+]
