@@ -116,6 +116,7 @@ __all__ = [
     "UsageChanged",
     "LimitWindow",
     "Usage",
+    "LimitWindow",
     # settings and slash commands
     "ModesChanged",
     "Modes",

@@ -6,6 +6,7 @@ A program that only uses sessions needs none of these names.
 from ._core.model.fork_point import check_forks, shown_until
 from ._core.model.state import left_open
 from ._core.permissions.standing import ChangingPolicy, decide
+from ._core.runtime.folder_view import FolderView, ShownEntry, ShownFile, ShownFolder
 from ._core.runtime.injected import (
     OpenTransport,
     StandIn,
@@ -49,6 +50,11 @@ __all__ = [
     "ClientTools",
     "ClientServices",
     "ClientGone",
+    # folders of a session, for its viewers
+    "FolderView",
+    "ShownFolder",
+    "ShownEntry",
+    "ShownFile",
     # connections of the caller
     "open_session_over",
     "open_runtime_over",

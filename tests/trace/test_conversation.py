@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from agentrt._core.trace.conversation import TraceConversation, TraceRow
-from agentrt._core.trace.record import Kind, TraceRecord, read_trace
+from agentrt._core.trace.record import TraceKind, TraceRecord, read_trace
 
 
-def record(t: float, kind: Kind, message: Any = None, **fields: Any) -> TraceRecord:
+def record(t: float, kind: TraceKind, message: Any = None, **fields: Any) -> TraceRecord:
     line = message if isinstance(message, str | None) else json.dumps(message)
     return TraceRecord(t=t, kind=kind, session="s", process=1, line=line, **fields)
 

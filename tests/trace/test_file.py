@@ -17,7 +17,7 @@ import trio.testing
 
 import agentrt
 from agentrt._core.trace.file import TraceFile
-from agentrt._core.trace.record import Piece, parts, read_trace
+from agentrt._core.trace.record import Piece, read_trace, trace_files
 from agentrt._core.trace.trace import MAX_UNWRITTEN_BYTES
 from runtime.fakes import echo, session_with
 
@@ -60,9 +60,9 @@ async def test_what_is_being_written_at_its_end_is_written_first(
         goes_on.set()
 
     async with trio.open_nursery() as nursery, agentrt.tracing.open_trace(tmp_path / "t") as trace:
-        trace.put(line("a"))
+        trace._writer.put(line("a"))
         await trio.to_thread.run_sync(begun.wait)
-        trace.put(line("b"))
+        trace._writer.put(line("b"))
         nursery.start_soon(later)
     found = [record.kind for record in read_trace(tmp_path / "t")]
     assert found == ["trace", "received", "received"]
@@ -72,7 +72,7 @@ async def test_what_is_being_written_at_its_end_is_written_first(
 async def test_it_is_continued_by_the_next_program(tmp_path: Path) -> None:
     for text in ("a", "b"):
         async with agentrt.tracing.open_trace(tmp_path / "t") as trace:
-            trace.put(line(text))
+            trace._writer.put(line(text))
     assert lines(tmp_path / "t") == ["a", "b"]
 
 
@@ -80,12 +80,12 @@ async def test_it_rotates_and_never_has_more_than_it_may(tmp_path: Path) -> None
     file = tmp_path / "t"
     async with agentrt.tracing.open_trace(file, max_bytes=4096, files=3) as trace:
         for number in range(300):
-            trace.put(line(f"{number:03} {'x' * 60}"))
+            trace._writer.put(line(f"{number:03} {'x' * 60}"))
             if number % 100 == 0:
                 await trace.flush()
-    assert [part.name for part in parts(file)] == ["t.2", "t.1", "t"]
-    assert all(part.stat().st_size <= 4096 for part in parts(file))
-    assert all(stat.S_IMODE(part.stat().st_mode) == 0o600 for part in parts(file))
+    assert [part.name for part in trace_files(file)] == ["t.2", "t.1", "t"]
+    assert all(part.stat().st_size <= 4096 for part in trace_files(file))
+    assert all(stat.S_IMODE(part.stat().st_mode) == 0o600 for part in trace_files(file))
     kept = [int(text[:3]) for text in lines(file)]
     assert kept == list(range(kept[0], 300))
 
@@ -98,9 +98,9 @@ async def test_two_programs_write_one_file_and_both_follow_its_rotation(tmp_path
     ):
         for number in range(40):
             for trace in (one, other):
-                trace.put(line(f"{number} {'x' * 200}"))
+                trace._writer.put(line(f"{number} {'x' * 200}"))
                 await trace.flush()
-    assert len(parts(file)) > 3
+    assert len(trace_files(file)) > 3
     found = [int(text.split()[0]) for text in lines(file)]
     assert found == [number for number in range(40) for _ in range(2)]
 
@@ -137,13 +137,13 @@ async def test_a_full_disk_costs_records_and_nothing_else(
 
     async with agentrt.tracing.open_trace(file) as trace, session_with(echo) as (session, _):
         monkeypatch.setattr(os, "write", failing)
-        trace.put(line("lost"))
+        trace._writer.put(line("lost"))
         await trace.flush()
-        trace.put(line("lost, too"))
+        trace._writer.put(line("lost, too"))
         await trace.flush()
         assert (await session.run("hello")).outcome == "completed"
         full = False
-        trace.put(line("kept"))
+        trace._writer.put(line("kept"))
         await trace.flush()
         assert trace.lost == 2
     found = list(read_trace(file))
@@ -164,7 +164,7 @@ async def test_a_disk_that_takes_a_part_of_what_it_is_given_gets_the_rest(
     said = [f"{letter}" * 60_000 for letter in "abcd"]
     async with agentrt.tracing.open_trace(tmp_path / "t") as trace:
         for text in said:
-            trace.put(line(text))
+            trace._writer.put(line(text))
         await trace.flush()
     assert lines(tmp_path / "t") == said
     assert len(taken) == 1
@@ -174,7 +174,7 @@ async def test_a_disk_that_takes_a_part_of_what_it_is_given_gets_the_rest(
 async def test_what_waits_for_a_slow_disk_is_bounded(tmp_path: Path) -> None:
     async with agentrt.tracing.open_trace(tmp_path / "t") as trace:
         for _ in range(5):
-            trace.put(line("x" * (MAX_UNWRITTEN_BYTES // 2)))
+            trace._writer.put(line("x" * (MAX_UNWRITTEN_BYTES // 2)))
         assert trace.lost == 3
         await trace.flush()
     assert [r.count for r in read_trace(tmp_path / "t") if r.kind == "lost"] == [3]
@@ -200,7 +200,7 @@ def test_what_is_no_trace_and_what_is_newer_is_refused_by_name(tmp_path: Path) -
 async def test_a_cancelled_block_has_written_what_there_was(tmp_path: Path) -> None:
     with trio.CancelScope() as scope:
         async with agentrt.tracing.open_trace(tmp_path / "t") as trace:
-            trace.put(line("last words"))
+            trace._writer.put(line("last words"))
             scope.cancel()
             await trio.sleep_forever()
     assert lines(tmp_path / "t") == ["last words"]
@@ -217,7 +217,7 @@ async def test_a_clock_that_jumps_leaves_nothing_unwritten_and_no_file_open(
 
     async with agentrt.tracing.open_trace(tmp_path / "t") as trace:
         monkeypatch.setattr(os, "write", slow)
-        trace.put(line("last words"))
+        trace._writer.put(line("last words"))
     monkeypatch.undo()
     assert lines(tmp_path / "t") == ["last words"]
     assert str(tmp_path / "t") not in [file.path for file in psutil.Process().open_files()]

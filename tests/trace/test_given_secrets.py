@@ -9,6 +9,7 @@ import pytest
 
 import agentrt
 from agentrt._core.session.session import host_of
+from agentrt._core.trace.trace import tapped
 from runtime.fakes import echo, session_with
 
 WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
@@ -48,8 +49,8 @@ async def test_a_given_secret_is_left_out_also_if_it_is_short(tmp_path: Path, se
     async with (
         agentrt.tracing.open_trace(tmp_path / "t", secrets=[secret]) as trace,
         session_with(echo) as (session, _),
+        tapped(trace, host_of(session).tap),
     ):
-        host_of(session).tap.add(trace)
         with session.trace(secrets=[secret]) as records:
             await session.run(f"say {secret}")
     assert secret.encode() not in (tmp_path / "t").read_bytes()

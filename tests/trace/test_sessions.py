@@ -102,8 +102,8 @@ async def test_what_a_subscriber_does_not_read_is_bounded_and_counted() -> None:
         trace = session.trace()
         big = b"x" * (MAX_BUFFERED_BYTES // 2) + b"\n"
         for _ in range(5):
-            trace.put(Piece(1.0, session.id, tap.process.number, "received", big))
-        trace.end()
+            trace._wire.put(Piece(1.0, session.id, tap.process.number, "received", big))
+        trace._wire.end()
         found = [record async for record in trace]
     assert [record.kind for record in found] == ["received"] * 2 + ["lost"]
     assert found[-1].count == 3

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agentrt._core.trace.record import Kind, TraceRecord
+from agentrt._core.trace.record import TraceKind, TraceRecord
 
 _TESTS = Path(__file__).parents[1]
 ACP = {path.stem: path for path in sorted((_TESTS / "acp" / "transcripts").glob("*.ndjson"))}
@@ -48,7 +48,7 @@ def _initialized() -> list[TraceRecord]:
     ]
 
 
-def _record(t: float, kind: Kind, line: str | None = None, **fields: Any) -> TraceRecord:
+def _record(t: float, kind: TraceKind, line: str | None = None, **fields: Any) -> TraceRecord:
     return TraceRecord(t=t, kind=kind, session="s", process=1, line=line, **fields)
 
 

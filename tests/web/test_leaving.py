@@ -13,7 +13,6 @@ import trio
 import trio.testing
 from nodes_kit import looking, node, until
 
-from agentrt._core.store.service import StoreService
 from agentrt._serve import operations
 from agentrt._serve.client import Client
 from agentrt._serve.commands import ViewerCommand
@@ -106,10 +105,8 @@ def after_the_check(
     """Have the session leave after the next check for an answer by another server."""
     check, left = Client.answered_elsewhere, trio.Event()
 
-    async def check_and_leave(
-        client: Client, store: StoreService, command: ViewerCommand
-    ) -> CommandFields | None:
-        known = await check(client, store, command)
+    async def check_and_leave(client: Client, command: ViewerCommand) -> CommandFields | None:
+        known = await check(client, command)
         if not left.is_set():
             left.set()
             with trio.CancelScope(shield=True):

@@ -14,7 +14,7 @@ from agentrt import Limits
 from agentrt._serve.connections import Connections
 from agentrt._serve.handler import ConnectionHandler
 from agentrt._serve.http import RESPONSE_PIECE_BYTES, load_page
-from agentrt._serve.security import Security
+from agentrt._serve.security import Security, redeem_ticket
 from agentrt._serve.site import SiteServer
 
 FILES = load_page()
@@ -31,7 +31,7 @@ class Served:
         self.site = SiteServer(security, "127.0.0.1", 1, self.limits, tls=False)
         hub: object = Echoes()
         self._handler = ConnectionHandler(Connections(self.site, hub, self.limits, {}))  # type: ignore[arg-type]
-        granted = security.redeem(self.site.link().partition("t=")[2])
+        granted = redeem_ticket(security, self.site.link().partition("t=")[2])
         assert granted is not None
         self._cookie = granted.cookie
 

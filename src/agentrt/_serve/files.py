@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import trio
 
 from .._base.listing import MAX_FILES, likeliest, walk
-from .._core.runtime.folder_view import FolderView
+from ..hosting import FolderView
 from ..lowlevel import CommandFields, CommandRefused
 from .folders import Folders
 

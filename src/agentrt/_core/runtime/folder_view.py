@@ -35,15 +35,20 @@ class ShownEntry(NamedTuple):
     """An entry of a folder."""
 
     name: str
-    kind: EntryKind
+    """Its name."""
+    kind: Literal["file", "folder", "link"]
+    """Its kind."""
     size_bytes: int
+    """Its size in bytes; 0 for folders and links."""
 
 
 class ShownFolder(NamedTuple):
     """The entries of a folder, folders first. `complete` is false if there are more."""
 
     path: str
+    """The path as it was given."""
     entries: list[ShownEntry]
+    """Its entries, folders first."""
     complete: bool
 
 
@@ -51,13 +56,19 @@ class ShownFile(NamedTuple):
     """A piece of a file, from the byte `start` to the byte `end`."""
 
     path: str
-    kind: FileKind
+    """The path as it was given."""
+    kind: Literal["text", "binary"]
+    """The kind of its content, as git decides it."""
     media_type: str
+    """Its media type, such as `text/plain`."""
     size_bytes: int
+    """The size of the whole file."""
     modified: float
+    """The time of its last change, in Unix seconds."""
     start: int
     end: int
     content: str
+    """The text, or the data in base64."""
 
 
 class FolderView:
