@@ -59,7 +59,7 @@ async def test_a_runtime_refuses_unknown_options_and_a_second_store(tmp_path: Pa
 
 
 async def test_an_agent_in_memory_refuses_the_options_of_a_process() -> None:
-    with pytest.raises(TypeError, match="an agent in memory has no process: leave out"):
+    with pytest.raises(TypeError, match="the agent has no process here: leave out"):
         async with open_fake_session(Incarnations(echo).start, env={}):
             pass
 

@@ -38,8 +38,8 @@ def open_fake_session(
     - `now`: clock for the times in the log.
     - `services`: replace agentrt's own handlers for requests of the agent, by the first word of the
       method (`fs`, `terminal`).
-    - `options`: those of a real session (`SessionOptions`), except `hooks`, `env`, `trusted`,
-      `on_stderr` and `trace`, which apply to processes. `cwd` is `/` by default.
+    - `options`: those of a real session (`SessionOptions`), except `hooks`, `env`, `trust`,
+      `trusted`, `on_stderr` and `trace`, which apply to processes. `cwd` is `/` by default.
 
     Yields the `Session`. Raises `TypeError` for an unknown option or one that applies to processes.
     """

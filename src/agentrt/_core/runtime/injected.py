@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 OpenTransport: TypeAlias = Callable[[], AbstractAsyncContextManager[Transport]]
 """Connects to an agent; called for each start and restart."""
 
-WITHOUT_PROCESS: Final = ("hooks", "env", "trusted", "on_stderr", "trace")
+WITHOUT_PROCESS: Final = ("hooks", "env", "trust", "trusted", "on_stderr", "trace")
 """Session options that only apply to an agent's process."""
 
 
@@ -70,14 +70,14 @@ async def open_session_over(
     - `now`: clock for the times in the log.
     - `services`: replace agentrt's own handlers for requests of the agent, by the first word of the
       method (`fs`, `terminal`).
-    - `options`: those of a real session (`SessionOptions`), except `hooks`, `env`, `trusted`,
-      `on_stderr` and `trace`, which apply to processes. `cwd` is `/` by default.
+    - `options`: those of a real session (`SessionOptions`), except `hooks`, `env`, `trust`,
+      `trusted`, `on_stderr` and `trace`, which apply to processes. `cwd` is `/` by default.
 
     Yields the `Session`. Raises `TypeError` for an unknown option or one that applies to processes.
     """
     check_names("open_session_over", options, SessionOptions)
     if unused := [each for each in WITHOUT_PROCESS if each in options]:
-        raise TypeError(f"a given connection has no process: leave out {unused[0]}=…")
+        raise TypeError(f"the agent has no process here: leave out {unused[0]}=…")
     permissions, telemetry = options.get("permissions"), options.get("telemetry")
     limits = options.get("limits")
     limits = limits or Limits()
