@@ -4,6 +4,7 @@ The drivers of `agentrt.lowlevel` need no process; this module starts one with t
 session does: a process group of its own, bounded writes, and an end in bounded time.
 """
 
+from ._core.process.chosen import wait_exit
 from ._core.process.guard import let_agents_live
 from ._core.process.inherited import without_own
 from ._core.process.pipes import (
@@ -22,6 +23,7 @@ __all__ = [
     "open_agent_program",
     "without_own",
     "let_agents_live",
+    "wait_exit",
     # reading and writing
     "LineWriter",
     "WriterStatistics",

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import trio
 
-from .._core.process.chosen import LAYER
-
 CHILD_EXIT_TIMEOUT_S = 1.0
 """Seconds for a child to exit by itself after its standard input is closed."""
 REAP_TIMEOUT_S = 2.0
@@ -65,7 +63,9 @@ async def child(
 
 async def wait_exit(process: trio.Process) -> None:
     """Wait until the process has exited, and leave it in the process table."""
-    await LAYER.wait_exit(process.pid)
+    from ..process import wait_exit  # as slow to import as the rest of this agent
+
+    await wait_exit(process.pid)
 
 
 def end(process: trio.Process) -> None:

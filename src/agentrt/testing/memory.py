@@ -20,7 +20,6 @@ import trio
 from .._base.nesting import bare_errors
 from ..agents import Transport
 from ..events import JsonObject
-from ..process import READ_BYTES
 
 _READ_BYTES = 64 * 1024
 """Maximum number of bytes of a read, as from a pipe."""

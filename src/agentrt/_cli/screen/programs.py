@@ -16,7 +16,7 @@ from typing import Final
 import trio
 
 from ..._base.nesting import bare_errors
-from ..._core.process.chosen import LAYER
+from ...process import wait_exit
 
 EDITORS: Final = ("/usr/bin/editor", "/usr/bin/nano", "/usr/bin/vi")
 """Tried in order if neither `$VISUAL` nor `$EDITOR` is set."""
@@ -118,7 +118,7 @@ class Shell:
         try:
             async with bare_errors(), trio.open_nursery() as nursery:
                 nursery.start_soon(self._read, process)
-                await LAYER.wait_exit(process.pid)  # not reaped: the group can still be signalled
+                await wait_exit(process.pid)  # not reaped: the group can still be signalled
                 nursery.cancel_scope.deadline = trio.current_time() + SHELL_DRAIN_S
         finally:
             self._signal(signal.SIGKILL)  # kills remaining processes; the shell is not reaped yet

@@ -37,3 +37,8 @@ def choose(wanted: str) -> ProcessLayer:
 
 
 LAYER: Final = choose(os.environ.get(CHOICE, ""))
+
+
+async def wait_exit(pid: int) -> None:
+    """Wait until a child has exited, without reaping it: its group can still be signalled."""
+    await LAYER.wait_exit(pid)
