@@ -116,7 +116,6 @@ __all__ = [
     "UsageChanged",
     "LimitWindow",
     "Usage",
-    "LimitWindow",
     # settings and slash commands
     "ModesChanged",
     "Modes",
