@@ -523,9 +523,9 @@ class Session:
         It yields each message in either direction, decoded, in the shape of the agent's protocol:
         for what no event has. Secrets are removed.
         """
-        from ..trace.subscription import TraceSubscription, WireSubscription
+        from ..trace.subscription import WireSubscription, subscribe_to
 
-        return WireSubscription(TraceSubscription(self._host.tap))
+        return WireSubscription(subscribe_to(self._host.tap))
 
     # --- the end
 
