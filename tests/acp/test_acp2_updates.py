@@ -331,7 +331,26 @@ def test_a_question_about_a_command_has_the_command() -> None:
     question = asked(peer, subject=subject, description="why")
     assert question.tool_kind == "execute"
     assert question.input == {"command": "rm -r /", "cwd": "/p"}
-    assert question.detail == [{"type": "content", "content": text("why")}]
+    assert question.detail == [
+        {"type": "content", "content": text("why")},
+        {"type": "content", "content": text("rm -r /\n(in /p)")},
+    ]
+
+
+def test_a_question_about_an_unknown_subject_shows_it() -> None:
+    subject = {"type": "_ritual", "candles": 3}
+    assert asked(running(), subject=subject).detail == [subject]
+
+
+@pytest.mark.parametrize("text_", ["not a patch", "diff --git a/x b/x\nBinary files differ\n"])
+def test_a_patch_that_cannot_be_read_is_shown_as_text(text_: str) -> None:
+    patch = {"format": "git_patch", "text": text_}
+    diff = {"type": "diff", "changes": [{"operation": "modify", "path": "/p/x"}], "patch": patch}
+    update = {"toolCallId": "c", "title": "t", "content": [diff]}
+    peer = running()
+    peer.update("tool_call_update", **update)
+    content = peer.of(ToolCalled)[-1].content
+    assert ToolText(Text(text_)) in content
 
 
 @pytest.mark.parametrize("subject", [None, {"type": "_ritual", "candles": 3}])

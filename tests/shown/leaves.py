@@ -81,12 +81,18 @@ class Examples:
         if schema is True:
             return {}
         while "$ref" in schema or len(schema.get("allOf", ())) == 1:
-            inner = schema.get("$ref")
-            if inner is None:
-                schema = {**{k: v for k, v in schema.items() if k != "allOf"}, **schema["allOf"][0]}
-                continue
-            found = self._definitions[inner.rpartition("/")[2]]
-            schema = {**{k: v for k, v in schema.items() if k != "$ref"}, **found}
+            if "$ref" in schema:
+                found = self._definitions[schema["$ref"].rpartition("/")[2]]
+            else:
+                found = schema["allOf"][0]
+            outer = {k: v for k, v in schema.items() if k not in ("$ref", "allOf")}
+            if "allOf" in schema and "$ref" in schema:
+                outer["allOf"] = schema["allOf"]
+            properties = {**outer.get("properties", {}), **found.get("properties", {})}
+            required = [*outer.get("required", ()), *found.get("required", ())]
+            schema = {**outer, **found}
+            if properties:
+                schema |= {"properties": properties, "required": required}
         return dict(schema)
 
 
@@ -119,7 +125,9 @@ class _Made:
             return self._enum([each for each in values if each is not None], path)
         types = schema.get("type", "any")
         types = [types] if isinstance(types, str) else types
-        match next(each for each in types if each != "null"):
+        match next((each for each in types if each != "null"), "null"):
+            case "null":
+                return None
             case "object" if depth < DEEPEST:
                 return self._object(schema, path, depth)
             case "array":
@@ -213,7 +221,7 @@ def _values(alternatives: list[Schema]) -> list[Any] | None:
             found.append(each["const"])
         elif "enum" in each:
             found += each["enum"]
-        else:
+        elif each.get("type") != "string" or "properties" in each:
             return None
     return found or None
 

@@ -10,11 +10,15 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from . import codex
+from . import acp, codex
 from .probe import DIFFERS, Shown, reason
 
 PAGES: Final = Path(__file__).parents[2] / "docs" / "reference"
-MADE: Final[Mapping[str, Callable[[], str]]] = {"codex-messages.md": lambda: codex_page()}
+MADE: Final[Mapping[str, Callable[[], str]]] = {
+    "codex-messages.md": lambda: codex_page(),
+    "acp-messages.md": lambda: acp_page(1),
+    "acp2-messages.md": lambda: acp_page(2),
+}
 """By file name, the functions that make the pages."""
 
 HEAD: Final = """\
@@ -22,10 +26,11 @@ HEAD: Final = """\
 
 <!-- Made by `python -m shown.page` in `tests/`; not to be edited. -->
 
-Each field of each message that {source} can send, and the event and field of agentrt's log in which
-it shows. The table is made by experiment: an example of every field and every value is given to the
-driver, and its value is searched in the events. *Decides* means that another value leads to other
-events. What no event shows has its reason. A test fails if a field has neither.
+Each field of each message that {source} can send, and the
+event and field of agentrt's log in which it shows. The table is made by experiment: an example of
+every field and every value is given to the driver, and its value is searched in the events.
+*Decides* means that another value leads to other events. What no event shows has its reason. A test
+fails if a field has neither.
 
 A message that is not in this table is reported by a notice with the code `unknown_update`.
 """
@@ -38,6 +43,13 @@ def codex_page() -> str:
     ignored = f"## Messages that lead to no event\n\n| message | reason |\n| --- | --- |\n{whole}"
     shown = "".join(tables(found, codex.DECLARED))
     return f"{head}\n{ignored}\n## Messages that lead to events\n{shown}"
+
+
+def acp_page(version: int) -> str:
+    found = acp.shown(version)
+    source = f"an agent in version {version} of ACP"
+    head = HEAD.format(agent=f"an agent in version {version} of ACP", source=source)
+    return f"{head}{''.join(tables(found, acp.DECLARED))}"
 
 
 def tables(found: Shown, declared: Mapping[str, str]) -> Iterator[str]:

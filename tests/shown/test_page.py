@@ -7,6 +7,7 @@ import pytest
 from .page import MADE, PAGES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MADE)
 def test_the_page_is_what_the_driver_does(name: str) -> None:
     """If it differs: `python -m shown.page`, in `tests/`."""

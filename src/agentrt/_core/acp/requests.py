@@ -317,6 +317,9 @@ class AcpRequests:
         asked.key = self._add(_OpenAcpRequest(request.id, request.method, ids))
         asked.options = options
         asked.raw = request.params
+        if asked.tool_call is None and asked.input is None and isinstance(request.params, dict):
+            subject = request.params.get("subject")  # of a kind that is newer than this driver
+            asked.detail = [*(asked.detail or ()), subject] if subject else asked.detail
         self._channel.out.append(asked)
 
     def elicit(self, request: JsonRpcRequest, params: ElicitationRequest) -> None:

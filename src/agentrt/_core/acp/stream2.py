@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, field, to_builtins
 
-from ..model.content import Block, Diff, TerminalRef, Text, ToolContent, ToolText
+from ..model.content import Block, Diff, JsonObject, TerminalRef, Text, ToolContent, ToolText
 from ..model.driver import (
     DecisionRequested,
     Retracted,
@@ -399,10 +399,12 @@ class AcpStream2(AcpStream):
                 asked.tool_call = subject.tool_call_id
             asked.tool_kind = "execute"
             asked.input = {"command": subject.command, "cwd": subject.cwd}
+            where = f"\n(in {subject.cwd})" if subject.cwd else ""
+            asked.detail = [_as_detail(f"{subject.command}{where}")]
         else:
             self._unknown("permission subject", subject.type, subject)
-        if request.description and asked.detail is None:
-            asked.detail = [to_builtins(ToolText(Text(request.description)))]
+        if request.description:
+            asked.detail = [_as_detail(request.description), *(asked.detail or ())]
         return asked
 
     def _about_call(self, change: ToolChange, parent: str | None, asked: DecisionRequested) -> None:
@@ -600,23 +602,38 @@ def neutral_content(parts: list[ToolPart]) -> list[ToolContent]:
     return found
 
 
+def _as_detail(text: str) -> JsonObject:
+    """Return a text as a part of a question's detail."""
+    part: JsonObject = to_builtins(ToolText(Text(text)))
+    return part
+
+
 def _diffs(diff: FilesDiff) -> list[ToolContent]:
-    """Convert a diff. A change without a patch that shows it becomes a line of text."""
+    """Convert a diff.
+
+    A change without a patch that shows it becomes a line of text. The text of a patch that cannot
+    be read is shown as it is.
+    """
     patches: list[str] = []
     if diff.patch is not None and diff.patch.format == "git_patch":
         patches = _FILE.split(diff.patch.text)[1:]
     found: list[ToolContent] = []
+    read = 0
     for index, change in enumerate(diff.changes):
         path = change.path or change.old_path or ""
         patch = _patch_of(change, index, patches, len(diff.changes))
         pairs = hunks(patch[patch.index("\n@@") + 1 :]) if "\n@@" in patch else []
         if not pairs:
             moved = f"{change.old_path} to " if change.old_path and change.path else ""
-            found.append(ToolText(Text(f"{change.operation} {moved}{path}".strip())))
+            kind = "" if change.file_type in (None, "text") else f" ({change.file_type})"
+            found.append(ToolText(Text(f"{change.operation} {moved}{path}{kind}".strip())))
+        read += bool(pairs)
         for old, new in pairs:
             found.append(
                 Diff(path=path, new_text=new, old_text=None if change.operation == "add" else old)
             )
+    if diff.patch is not None and diff.patch.text and read != max(len(patches), 1):
+        found.append(ToolText(Text(diff.patch.text)))
     return found
 
 
