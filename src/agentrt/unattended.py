@@ -11,7 +11,7 @@ from ._core.files.shadow import (
     Restored,
     TakenFiles,
 )
-from ._core.files.worktree import Worktree, open_worktree
+from ._core.files.worktree import BroughtBack, Worktree, open_worktree
 from ._core.session.budget import Budget, BudgetLimit, BudgetStatus, budget_from
 from ._core.session.checkpoints import SessionCheckpoints, checkpoint_before
 from ._core.session.rate_limits import WaitForLimits, wait_from
@@ -37,6 +37,7 @@ __all__ = [
     # worktrees
     "open_worktree",
     "Worktree",
+    "BroughtBack",
     # rate limits
     "WaitForLimits",
     "wait_from",

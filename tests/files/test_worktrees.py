@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 
+import agentrt
 from agentrt.errors import FilesError
 from agentrt.unattended import open_worktree
 
@@ -128,4 +131,101 @@ async def test_a_folder_without_a_repository_has_no_worktrees(tmp_path: Path) ->
     git(tmp_path, "init", "-q")
     with pytest.raises(FilesError, match="git worktree failed"):
         async with open_worktree(tmp_path):
+            pass
+
+
+async def test_a_branch_has_the_changes_and_nothing_else_changes(project: Path) -> None:
+    before, status = files_of(project), staged(project)
+    head = git(project, "rev-parse", "HEAD")
+    async with open_worktree(project) as worktree:
+        copy = Path(worktree.cwd)
+        (copy / "b.py").write_text("agent")
+        (copy / "made").write_bytes(b"\x00binary\xff")
+        (copy / "d.bin").unlink()
+        name = await worktree.branch()
+        with pytest.raises(FilesError):
+            await worktree.branch(name)
+    assert files_of(project) == before
+    assert (git(project, "rev-parse", "HEAD"), staged(project)) == (head, status)
+    changed = git(
+        project, "diff", "--no-textconv", "--no-ext-diff", "--name-status", f"{name}^", name
+    )
+    assert changed.split() == ["M", "b.py", "D", "d.bin", "A", "made"]
+    assert git(project, "rev-parse", f"{name}~2") == head  # what was not committed is in between
+
+
+async def test_a_branch_keeps_files_that_a_checkpoint_leaves_out(project: Path) -> None:
+    limits = agentrt.Limits(checkpoint_file_bytes=100)
+    (project / "large").write_bytes(b"x" * 200)
+    git(project, "add", "large")
+    git(project, "-c", "core.hooksPath=/dev/null", "commit", "-qm", "large")
+    async with open_worktree(project, limits=limits) as worktree:
+        (Path(worktree.cwd) / "made").write_text("x")
+        name = await worktree.branch("mine")
+    assert git(project, "show", f"{name}:large").strip() == "x" * 200
+
+
+async def test_a_branch_without_a_valid_name_is_refused(project: Path) -> None:
+    async with open_worktree(project) as worktree:
+        with pytest.raises(FilesError, match="check-ref-format"):
+            await worktree.branch("a..b")
+
+
+# --- the working tree of a session
+
+
+def session_in(project: Path, **options: Any) -> AbstractAsyncContextManager[agentrt.Session]:
+    policy = agentrt.rules(allow=["Bash", "Edit", "Trust"])
+    return agentrt.open_session("demo", cwd=project, permissions=policy, worktree=True, **options)
+
+
+@pytest.mark.slow
+async def test_a_session_in_a_working_tree_brings_its_changes_back(project: Path) -> None:
+    async with session_in(project / "sub") as session:
+        tree = session.worktree
+        assert tree is not None
+        await session.run("run touch made-by-agent")
+        assert "made-by-agent" in files_of(Path(tree.cwd))
+        assert not (project / "sub/made-by-agent").exists()
+    assert (project / "sub/made-by-agent").exists()
+    assert tree.brought_back is not None
+    assert [each.path for each in tree.brought_back.changes] == ["sub/made-by-agent"]
+    assert not await trio.Path(tree.root).exists()
+
+
+@pytest.mark.slow
+async def test_changes_that_do_not_fit_are_left_on_a_branch(project: Path) -> None:
+    async with session_in(project) as session:
+        await session.run("run cp e.txt b.py")
+        (project / "b.py").write_text("the user has changed it meanwhile")
+        tree = session.worktree
+        assert tree is not None
+    assert (project / "b.py").read_text() == "the user has changed it meanwhile"
+    assert tree.brought_back is not None
+    assert tree.brought_back.changes == ()
+    branch = tree.brought_back.branch
+    blobs = {git(project, "rev-parse", f"{branch}:{name}") for name in ("b.py", "e.txt")}
+    assert len(blobs) == 1
+
+
+@pytest.mark.slow
+async def test_a_working_tree_is_prepared_by_a_command_and_copied_files(project: Path) -> None:
+    (project / "ignored").write_text("secret")
+    setup = ["sh", "-c", "cp ignored prepared.txt"]
+    async with session_in(project, worktree_copy=["ignored"], worktree_setup=setup) as session:
+        assert session.worktree is not None
+        prepared = trio.Path(session.worktree.cwd, "prepared.txt")
+        assert await prepared.read_text() == "secret"
+
+
+@pytest.mark.slow
+async def test_a_command_that_fails_starts_no_agent(project: Path) -> None:
+    with pytest.raises(FilesError, match=r"failed with status 3\nno modules"):
+        async with session_in(project, worktree_setup=["sh", "-c", "echo no modules; exit 3"]):
+            pass
+
+
+async def test_settings_of_a_working_tree_need_one(project: Path) -> None:
+    with pytest.raises(TypeError, match="only with worktree=True"):
+        async with agentrt.open_session("demo", cwd=project, worktree_copy=["a"]):
             pass

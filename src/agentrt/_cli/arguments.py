@@ -247,6 +247,12 @@ def _add_prompt(parser: argparse.ArgumentParser) -> None:
         " (Claude Code)",
     )
     add("--max-turns", type=_count, metavar="N", help="maximum number of model calls (Claude Code)")
+    add(
+        "--worktree",
+        action="store_true",
+        default=None,
+        help="work in a separate working tree of the repository, and bring the changes back",
+    )
 
 
 def _add_one_prompt(add: Callable[..., argparse.Action]) -> None:

@@ -348,6 +348,9 @@ settings:
   checkpoints = true              # save the files around each turn
   budget = "5usd,20turns"         # for all turns of a command or a server
   wait_for_limits = "6h"          # wait for the end of rate limits
+  worktree = true                 # new sessions of `agentrt` in a separate working tree
+  worktree_copy = [".env"]        # ignored files to copy into it
+  worktree_setup = ["npm", "ci"]  # a command that prepares it
   audit = "~/audit.jsonl"         # append requests, decisions and actions to this file
   [sandbox]                       # a project may narrow it
   mode = "workspace"              # offline, open-network, off

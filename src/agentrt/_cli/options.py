@@ -171,6 +171,7 @@ def flags(options: argparse.Namespace) -> dict[str, Any]:
                 "budget": options.budget,
                 "wait_for_limits": options.wait_for_limits,
                 "audit": options.audit,
+                "worktree": getattr(options, "worktree", None),
             }
         ),
         "limits": _given(limits),

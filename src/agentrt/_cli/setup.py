@@ -201,8 +201,21 @@ class Setup(Struct, frozen=True, kw_only=True):
             telemetry=audit_log(self.config),
             on_stderr=on_stderr,
             store=own.store if own is not None else None,
+            **self._worktree,
         )
         return opening if self.resume is None else _resumed(opening, self.resume)
+
+    @property
+    def _worktree(self) -> dict[str, Any]:
+        """The options of a separate working tree, for a new conversation."""
+        settings = self.config.unattended
+        if not settings.worktree or self.resume is not None:
+            return {}
+        return {
+            "worktree": True,
+            "worktree_copy": settings.worktree_copy,
+            "worktree_setup": settings.worktree_setup,
+        }
 
     @asynccontextmanager
     async def _reopen(
@@ -302,6 +315,23 @@ async def _resumed(
                 f" its agent does not know it either: {error}"
             ) from error
         yield session
+
+
+def describe_worktree(session: Session) -> str:
+    """Return what became of the changes in a session's working tree; empty without one."""
+    result = None if session.worktree is None else session.worktree.brought_back
+    if result is None:
+        return ""
+    if result.branch:
+        return (
+            f"the changes do not fit any more, so the branch {one_line(result.branch)} has them"
+            f" ({one_line(result.reason)})"
+        )
+    if not result.changes:
+        return "no files were changed"
+    names = ", ".join(one_line(each.path) for each in result.changes[:5])
+    more = f" and {len(result.changes) - 5} more" if len(result.changes) > 5 else ""
+    return f"changed files were brought back: {names}{more}"
 
 
 def audit_log(config: Config) -> AuditLog | None:

@@ -17,6 +17,7 @@ SESSION_OPTIONS: Final[Mapping[str, str]] = {
     "serve": "--serve",
     "system": "--system",
     "append_system": "--append-system",
+    "worktree": "--worktree",
 }
 """Options of `agentrt` without a subcommand that most subcommands reject, with their flags."""
 PROMPT_OPTIONS: Final = frozenset(

@@ -239,6 +239,12 @@ class UnattendedSettings(Struct, frozen=True, kw_only=True, forbid_unknown_field
     """A budget for all turns of a command or a server, such as `5usd,2Mtok,30min,20turns`."""
     wait_for_limits: str | None = None
     """The maximum time for which a turn waits for the end of a rate limit, such as `6h`."""
+    worktree: bool = False
+    """True to run each new session of `agentrt` in a separate working tree of the repository."""
+    worktree_copy: tuple[str, ...] = ()
+    """Ignored files and folders to copy into the working tree."""
+    worktree_setup: tuple[str, ...] = ()
+    """A command that prepares the working tree."""
     audit: str | None = None
     """A file to which requests, decisions and actions are appended. None: nothing is written."""
 

@@ -45,7 +45,7 @@ from ..repl.asking import Asker
 from ..repl.transcript import LineTranscript
 from ..repl.view import View, how_it_ended
 from ..session_view import SessionView, attachment
-from ..setup import Setup
+from ..setup import Setup, describe_worktree
 from ..signals import BROKEN_PIPE, ending_signals, let_the_next_one_kill
 from ..stores import open_own_store
 from .formats import (
@@ -389,6 +389,8 @@ class _OneShot(OnePrompt):
                         work = ending.work = _Session(session, ending.scope)
                         result = await self._converse(session, work, prompt, terminal)
                         await session.aclose()
+                if told := describe_worktree(session):
+                    console.report(told)
         return self.verdict(result)
 
     async def _converse(

@@ -15,7 +15,7 @@ from ...hosting import SessionControl, check_forks, shown_until
 from ...permissions import Policy
 from ..exit_status import UsageError
 from ..session_view import SessionView
-from ..setup import Setup
+from ..setup import Setup, describe_worktree
 from ..stores import OwnStore
 
 if TYPE_CHECKING:
@@ -112,6 +112,8 @@ class LocalSource(SessionSource):
                     else:
                         now = session.snapshot()
                         yield session, session.subscribe(after=now.seq), now
+            if told := describe_worktree(session):
+                report(told)
 
     def resuming(self, session: SessionView, setup: Setup) -> Setup:
         if self.own is not None and (ref := self.own.ref_of(session, setup.cwd)) is not None:

@@ -235,6 +235,17 @@ class FolderCheckpoints:
             new = self._take().tree
             return self._git("diff", *_PATCH, "--binary", "--full-index", self._find(old)[1], new)
 
+    def pack(self, *trees: str) -> bytes:
+        """Return a pack of all objects of these trees, for another repository."""
+        with self._locked():
+            objects = self._git("rev-list", "--objects", *trees)
+            return self._git("pack-objects", "--stdout", "-q", input=_ids(objects))
+
+    def tree_of(self, number: int) -> str:
+        """Return the id of a checkpoint's Git tree. Raises `LocalProtocolError`."""
+        with self._locked():
+            return self._find(number)[1]
+
     def apply(self, patch: bytes) -> None:
         """Apply a patch to the files, all or nothing.
 
@@ -605,6 +616,11 @@ def _checkpoint(number: int, message: _Message) -> Checkpoint:
         files=message.files,
         left_out=message.left_out,
     )
+
+
+def _ids(listed: bytes) -> bytes:
+    """Return the ids of the objects in the output of `git rev-list --objects`."""
+    return b"".join(line.split(b" ", 1)[0] + b"\n" for line in listed.splitlines())
 
 
 def _ascii(message: _Message) -> bytes:

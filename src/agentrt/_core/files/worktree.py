@@ -10,17 +10,30 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import AsyncIterator, Sequence
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import trio
+from msgspec import Struct
 
 from ..._base.home import state_folder
 from ..errors import FilesError
 from ..limits import Limits
 from .git import repository_root, run_git
 from .shadow import FileChange, FolderCheckpoints
+
+
+class BroughtBack(Struct, frozen=True, kw_only=True):
+    """The result of bringing the changes of a working tree back."""
+
+    changes: tuple[FileChange, ...] = ()
+    """The changes that were applied to the original folder."""
+    branch: str = ""
+    """The branch that has the changes, because they did not fit any more; empty if they did."""
+    reason: str = ""
+    """The reason why they did not fit."""
 
 
 class Worktree:
@@ -39,8 +52,11 @@ class Worktree:
         """The top folder of the working tree."""
         self.cwd: str = os.path.normpath(os.path.join(self.root, os.path.relpath(real, root)))
         """The folder for `open_session`: in the place of the folder that was given."""
+        self.brought_back: BroughtBack | None = None
+        """The result of `bring_back`; None before."""
         self._files: FolderCheckpoints | None = None
         self._base = 0
+        self._head = ""
 
     def __repr__(self) -> str:
         return f"<Worktree {self.root}>"
@@ -62,7 +78,75 @@ class Worktree:
         """
         return await trio.to_thread.run_sync(self._apply)
 
+    async def bring_back(self) -> BroughtBack:
+        """Apply the changes, or make a branch with them if they do not fit, and return the result.
+
+        `brought_back` has the result, too. Raises `FilesError`.
+        """
+        try:
+            result = BroughtBack(changes=tuple(await self.apply()))
+        except FilesError as error:
+            reason = str(error)
+        else:
+            self.brought_back = result
+            return result
+        self.brought_back = BroughtBack(branch=await self.branch(), reason=reason)
+        return self.brought_back
+
+    async def branch(self, name: str | None = None) -> str:
+        """Make a branch of the repository with the changes, and return its name.
+
+        The branch begins at the commit at which the working tree was made. If there were changes
+        that were not committed, they are a commit of their own. No branch is checked out, and
+        nothing else changes. `name`: default `agentrt/` and the name of the working tree. Raises
+        `FilesError`, for example if there is such a branch. Cancelling this takes effect when git
+        has ended.
+        """
+        chosen = f"agentrt/{os.path.basename(self.root)}" if name is None else name
+        await trio.to_thread.run_sync(self._branch, chosen)
+        return chosen
+
     # --- in a thread
+
+    def _branch(self, name: str) -> None:
+        ref = f"refs/heads/{name}"
+        self._git("check-ref-format", ref)
+        base, now = self._saved.tree_of(self._base), self._saved.take().tree
+        self._git("unpack-objects", "-q", input=self._saved.pack(base, now))
+        kept = self._not_saved(base)
+        parent = self._head
+        steps = ((base, "Changes that were not committed"), (now, f"Changes of {name}"))
+        for tree, message in steps:
+            whole = self._tree_with(tree, kept)
+            if whole != self._git("rev-parse", f"{parent}^{{tree}}").decode().strip():
+                commit = self._git("commit-tree", whole, "-p", parent, "-m", message)
+                parent = commit.decode().strip()
+        self._git("update-ref", ref, parent, "0" * 40)
+
+    def _not_saved(self, base: str) -> bytes:
+        """Return the entries of HEAD that are not saved: submodules, and files that are too
+        large."""
+        saved = {line.split(b"\t", 1)[1] for line in self._entries(base)}
+        return b"".join(
+            entry + b"\0"
+            for entry in self._entries(self._head)
+            if (name := entry.split(b"\t", 1)[1]) not in saved
+            and (
+                entry.startswith(b"160000")
+                or os.path.lexists(os.path.join(os.fsencode(self._origin), name))
+            )
+        )
+
+    def _entries(self, tree: str) -> list[bytes]:
+        return self._git("ls-tree", "-r", "-z", "--full-tree", tree).split(b"\0")[:-1]
+
+    def _tree_with(self, tree: str, entries: bytes) -> str:
+        """Return a tree with further entries, which are in the format of `git ls-tree`."""
+        with tempfile.TemporaryDirectory(prefix="agentrt-") as place:
+            index = {"GIT_INDEX_FILE": os.path.join(place, "index")}
+            self._git("read-tree", tree, env=index)
+            self._git("update-index", "-z", "--index-info", input=entries, env=index)
+            return self._git("write-tree", env=index).decode().strip()
 
     def _changes(self) -> list[FileChange]:
         return self._saved.changes(self._base)
@@ -77,6 +161,7 @@ class Worktree:
         taken = origin.take()
         Path(self.root).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._git("worktree", "add", "--no-checkout", "--detach", "--force", self.root, "HEAD")
+        self._head = self._git("rev-parse", "--verify", "HEAD").decode().strip()
         origin.write_to(taken, self.root)
         run_git("read-tree", "HEAD", cwd=self.root, env={}, timeout_s=self._timeout_s)
         for name in self._copy:
@@ -114,8 +199,10 @@ class Worktree:
     def _timeout_s(self) -> float:
         return self._limits.checkpoint_timeout_s
 
-    def _git(self, *words: str) -> None:
-        run_git(*words, cwd=self._origin, env={}, timeout_s=self._timeout_s)
+    def _git(self, *words: str, input: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
+        return run_git(
+            *words, cwd=self._origin, env=env or {}, input=input, timeout_s=self._timeout_s
+        )
 
 
 @asynccontextmanager

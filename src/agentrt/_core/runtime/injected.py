@@ -46,7 +46,10 @@ if TYPE_CHECKING:
 OpenTransport: TypeAlias = Callable[[], AbstractAsyncContextManager[Transport]]
 """Connects to an agent; called for each start and restart."""
 
-WITHOUT_PROCESS: Final = ("hooks", "env", "trust", "trusted", "on_stderr", "trace")
+WITHOUT_PROCESS: Final = (
+    *("hooks", "env", "trust", "trusted", "on_stderr", "trace"),
+    *("worktree", "worktree_copy", "worktree_setup"),
+)
 """Session options that only apply to an agent's process."""
 
 

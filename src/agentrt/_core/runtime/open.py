@@ -14,7 +14,7 @@ from contextlib import (
     nullcontext,
 )
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, Unpack
 
 import trio
 from msgspec import Struct, structs
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from ..agents import Agent
     from ..agents.projects import TrustMode
     from ..files.shadow import FolderCheckpoints
+    from ..files.worktree import Worktree
     from ..sandbox.policy import Sandbox, SandboxLike
     from ..sandbox.wall import Wall
     from ..store.persister import Persist
@@ -119,10 +120,18 @@ async def open_session(
         options=dict(options.get("options") or {}),
         tenant=options.get("tenant", ""),
     )
-    async with _opened(
-        found, opening, given, options.get("trace"), options.get("store")
-    ) as session:
-        yield session
+    trace, store = options.get("trace"), options.get("store")
+    if not options.get("worktree"):
+        async with _opened(found, opening, given, trace, store) as session:
+            yield session
+        return
+    from .worktree import session_worktree
+
+    async with session_worktree(found, opening, given.limits, given.env, options) as worktree:
+        inside = structs.replace(opening, cwd=worktree.cwd)
+        given = structs.replace(given, worktree=worktree, origin=opening.cwd)
+        async with _opened(found, inside, given, trace, store) as session:
+            yield session
 
 
 def _one(telemetry: Telemetries | None) -> Telemetry | None:
@@ -224,6 +233,15 @@ class _Given(Struct, frozen=True, kw_only=True):
     limits: Limits
     on_stderr: Callable[[bytes], None] | None
     telemetry: Telemetry | None
+    worktree: Worktree | None = None
+    origin: str | None = None
+    """The folder whose trust counts, in place of that of the working tree."""
+
+
+_OPTIONS: Final = tuple(
+    name for name in _Given.__struct_fields__ if name not in ("worktree", "origin")
+)
+"""The fields that are options of a fork."""
 
 
 def _checked(agent: Agent, options: ReopenOptions) -> _Given:
@@ -312,7 +330,7 @@ async def _assembled(
         standing=Standing(given.permissions, agent),
         money_left=money_left(given.budget),
         first_key="r" if again is None else f"r{again.place.owner}.",
-        project=project_start(agent, opening, given.trusted, given.trust),
+        project=project_start(agent, opening, given.trusted, given.trust, given.origin),
         wall=wall,
     )
     setup = set_up_protocol(agent, opening, offer)
@@ -323,7 +341,7 @@ async def _assembled(
         options=opening.options,
         # A trace file of this session alone is not used for the fork.
         trace=None if isinstance(trace, str | os.PathLike) else trace,
-        **structs.asdict(given),
+        **{name: getattr(given, name) for name in _OPTIONS},
     )
     tracing: AbstractAsyncContextManager[None] = nullcontext()
     if trace is not None:
@@ -344,6 +362,7 @@ async def _assembled(
             budgets=given.budget,
             wait=given.wait,
             fork_factory=fork_factory,
+            worktree=given.worktree,
         ) as session,
     ):
         yield session
@@ -383,6 +402,7 @@ async def serve_session(
     budgets: tuple[Budget, ...] = (),
     wait: WaitForLimits | None = None,
     fork_factory: partial[Any] | None = None,
+    worktree: Worktree | None = None,
 ) -> AsyncIterator[Session]:
     """Run a session from these parts; with `again`, one from `store`.
 
@@ -436,6 +456,7 @@ async def serve_session(
             wait=wait,
             fork_factory=fork_factory,
             gate=setup.gate,
+            worktree=worktree,
         )
         if describe is not None:
             describe.core = host.core

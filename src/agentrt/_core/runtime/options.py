@@ -134,6 +134,21 @@ class SessionOptions(ReopenOptions, total=False):
     """The agent's mode, by its own id."""
     options: Mapping[str, Any] | None
     """Further settings of the agent, by its own names (for Codex, see `CodexOptions`)."""
+    worktree: bool
+    """True runs the session in a separate working tree of the repository around `cwd`.
+
+    It starts with the files as they are. When the block of the session is left normally, its
+    changes are applied to the original folder as one patch, all or nothing; if they do not fit any
+    more, a branch `agentrt/…` has them (see `Session.worktree`). If the block is left by an
+    exception, the working tree is kept. Default: False.
+    """
+    worktree_copy: Sequence[str]
+    """Ignored files and folders to copy into the working tree, such as `[".env"]`."""
+    worktree_setup: Sequence[str]
+    """A command that prepares the working tree, such as `["npm", "ci"]`.
+
+    It runs in the session's sandbox, if there is one, before the agent starts.
+    """
     store: Store | None
     """The store that saves the session (see `open_store`).
 
@@ -243,6 +258,12 @@ def check_opening(options: SessionOptions) -> None:
     )
     check("options", options.get("options"), Mapping | None, 'a dict such as {"max_turns": 5}')
     check("tenant", options.get("tenant", ""), str, "a string")
+    check("worktree", options.get("worktree", False), bool, "True or False")
+    for name in ("worktree_copy", "worktree_setup"):
+        given = options.get(name, ())
+        check(name, given, list | tuple, "a list of strings")
+        if given and not options.get("worktree"):
+            raise TypeError(f"`{name}` applies only with worktree=True")
 
 
 def check_on_stderr(function: Callable[[bytes], None] | None) -> None:

@@ -95,6 +95,8 @@ class ProjectStart(Struct, kw_only=True):
     listed: bool = False
     """True if the user lists all folders as trusted, whatever they contain."""
     mode: TrustMode = "no"
+    origin: str | None = None
+    """The folder of which the working folder is a working tree. Decisions are about this folder."""
     opens: bool = True
     """False if the agent is only asked about its sessions and opens none."""
 
@@ -133,14 +135,19 @@ class ProjectStart(Struct, kw_only=True):
         """Codex's configuration of a thread."""
         if self.rules.codex_projects != "thread":
             return {}
-        return {"projects": codex_projects(self.folders, trusted=self.trusted)}
+        return {"projects": codex_projects(self._named, trusted=self.trusted)}
 
     @property
     def arguments(self) -> tuple[str, ...]:
         """Arguments added to the agent's command."""
         if self.rules.codex_projects != "argument":
             return ()
-        return codex_argument(codex_projects(self.folders, trusted=self.trusted))
+        return codex_argument(codex_projects(self._named, trusted=self.trusted))
+
+    @property
+    def _named(self) -> tuple[str, ...]:
+        """The folders, and the one of which the first is a working tree: Codex may look it up."""
+        return self.folders if self.origin is None else (*self.folders, self.origin)
 
     @property
     def env(self) -> Mapping[str, str]:
@@ -159,9 +166,12 @@ class ProjectStart(Struct, kw_only=True):
         if not self.rules.files:
             return ()
         home = env.get("HOME", "")
-        return await _in_thread(
-            lambda: tuple(read_project_files(each, self.rules.files, home) for each in self.folders)
+        scans = await _in_thread(
+            lambda: [read_project_files(each, self.rules.files, home) for each in self.folders]
         )
+        if self.origin is not None:
+            scans[0] = structs.replace(scans[0], folder=self.origin)
+        return tuple(scans)
 
     @asynccontextmanager
     async def entered(
@@ -274,16 +284,22 @@ async def _in_thread(work: Callable[[], T]) -> T:
 
 
 def project_start(
-    agent: Agent, opening: Opening, trusted: Trusted, mode: TrustMode = "no"
+    agent: Agent,
+    opening: Opening,
+    trusted: Trusted,
+    mode: TrustMode = "no",
+    origin: str | None = None,
 ) -> ProjectStart:
     """Return the start of an agent in its folders.
 
-    `trusted`: the folders that the user trusts. `mode`: the treatment of all others. A session's
-    folders are trusted only together: the agent reads the files of all of them.
+    `trusted`: the folders that the user trusts. `mode`: the treatment of all others. `origin`: the
+    folder of which `opening.cwd` is a working tree. A session's folders are trusted only together:
+    the agent reads the files of all of them.
     """
     folders = (opening.cwd, *opening.roots)
     known = tuple(trusted)
-    listed = all(is_trusted(folder, known) for folder in folders)
+    judged = (opening.cwd if origin is None else origin, *opening.roots)
+    listed = all(is_trusted(folder, known) for folder in judged)
     return ProjectStart(
         agent=agent,
         rules=project_rules(agent),
@@ -291,5 +307,6 @@ def project_start(
         trusted=listed or mode == "yes",
         listed=listed,
         mode=mode,
+        origin=None if origin is None else os.path.realpath(origin),
         opens=opening.options.get("session") is not False,
     )

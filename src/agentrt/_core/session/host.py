@@ -40,6 +40,7 @@ from .waiters import CHECK_INTERVAL_S, TenantRateLimit, Waiters
 
 if TYPE_CHECKING:
     from ..files.shadow import FolderCheckpoints
+    from ..files.worktree import Worktree
     from ..sandbox.wall import SandboxStatus
     from ..store.persister import LogPersister, Persist
     from .checkpoints import TurnCheckpoints
@@ -75,18 +76,20 @@ class SessionHost:
         wait: WaitForLimits | None = None,
         fork_factory: partial[Any] | None = None,
         gate: StartGate[SessionHost] | None = None,
+        worktree: Worktree | None = None,
     ) -> None:
-        """`gate` decides before each start about the project's files. `sandbox`: the sandbox
-        around the agent, if there is one. `persist` starts storing the conversation's log, if
-        given; see `Store.keeping`. `tap` also gets the reports of the
-        process's start. `shadow` receives checkpoints of the files around each turn. `budgets`
-        count every turn. `wait` allows turns to wait for the end of rate limits.
+        """`gate` decides before each start about the project's files. `worktree`: the separate
+        working tree that the session runs in. `sandbox`: the sandbox around the agent. `persist`
+        starts storing the conversation's log, if given; see `Store.keeping`. `tap` also gets the
+        reports of the process's start. `shadow` receives checkpoints of the files around each
+        turn. `budgets` count every turn. `wait` allows turns to wait for the end of rate limits.
         """
         self.tap: Tap = Tap() if tap is None else tap
         self.tap.agent = conversation.agent.name
         self.tap.protocol = conversation.agent.protocol
         self.tap.begin(conversation.log.session, wall, clock)
         self.sandbox = sandbox
+        self.worktree = worktree
         self.limits = limits
         self.own_tools = own_tools
         self.wall_time = wall

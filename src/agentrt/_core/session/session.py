@@ -38,6 +38,7 @@ from .subscription import Subscription, make_subscription
 from .turn import Turn, make_turn
 
 if TYPE_CHECKING:
+    from ..files.worktree import Worktree
     from ..sandbox.wall import SandboxStatus
     from ..trace.subscription import TraceSubscription, WireSubscription
     from .checkpoints import SessionCheckpoints
@@ -144,6 +145,11 @@ class Session:
     def sandbox(self) -> SandboxStatus | None:
         """The sandbox around the agent, with the permissions that were given while it ran."""
         return self._host.sandbox
+
+    @property
+    def worktree(self) -> Worktree | None:
+        """The separate working tree of a session with `worktree=True`."""
+        return self._host.worktree
 
     @property
     def log(self) -> Log:
