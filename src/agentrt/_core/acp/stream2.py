@@ -624,9 +624,7 @@ def _diffs(diff: FilesDiff) -> list[ToolContent]:
         patch = _patch_of(change, index, patches, len(diff.changes))
         pairs = hunks(patch[patch.index("\n@@") + 1 :]) if "\n@@" in patch else []
         if not pairs:
-            moved = f"{change.old_path} to " if change.old_path and change.path else ""
-            kind = "" if change.file_type in (None, "text") else f" ({change.file_type})"
-            found.append(ToolText(Text(f"{change.operation} {moved}{path}{kind}".strip())))
+            found.append(ToolText(Text(_change_line(change))))
         read += bool(pairs)
         for old, new in pairs:
             found.append(
@@ -635,6 +633,13 @@ def _diffs(diff: FilesDiff) -> list[ToolContent]:
     if diff.patch is not None and diff.patch.text and read != max(len(patches), 1):
         found.append(ToolText(Text(diff.patch.text)))
     return found
+
+
+def _change_line(change: DiffChange) -> str:
+    """Return a line about a change that no patch shows."""
+    moved = f"{change.old_path} to " if change.old_path and change.path else ""
+    kind = "" if change.file_type in (None, "text") else f" ({change.file_type})"
+    return f"{change.operation} {moved}{change.path or change.old_path or ''}{kind}".strip()
 
 
 def _patch_of(change: DiffChange, index: int, patches: list[str], changes: int) -> str:
