@@ -13,6 +13,16 @@ from browser.pages import NewPage, Page, Shoot, expect
 PHONE = {"viewport": {"width": 375, "height": 700}, "has_touch": True, "is_mobile": True}
 
 
+VIEWS = {
+    "Control+k": "Commands",
+    "o": "Search and outline",
+    "f": "Files",
+    "n": "New session",
+    "?": "Keyboard shortcuts",
+}
+"""What is over the conversation, by its key."""
+
+
 @pytest.fixture(scope="module")
 def axe() -> str:
     package = pytest.importorskip(
@@ -72,6 +82,22 @@ def test_axe_finds_nothing(
     page.get_by_role("dialog").wait_for()
     shoot(page, f"settings-{size}-{scheme}")
     assert "\n".join(violations(page, axe)) == ""
+    page.keyboard.press("Escape")
+    for key, view in VIEWS.items():
+        page.get_by_role("log").focus()
+        page.keyboard.press(key)
+        dialog = page.get_by_role("dialog", name=view)
+        dialog.wait_for()
+        if view == "Files":
+            dialog.get_by_role("button", name="notes.txt").click()
+            dialog.locator(".file-line").first.wait_for()
+        elif view == "New session":
+            dialog.get_by_role("button", name="Browse").click()
+            dialog.get_by_role("list", name="Folders in").wait_for()
+        shoot(page, f"{key[-1]}-{size}-{scheme}")
+        assert "\n".join(violations(page, axe)) == "", view
+        page.keyboard.press("Escape")
+        dialog.wait_for(state="hidden")
 
 
 def test_on_a_phone_nothing_is_cut_off(demo: Server, new_page: NewPage, shoot: Shoot) -> None:

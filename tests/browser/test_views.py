@@ -186,3 +186,36 @@ def test_the_page_can_be_installed(page: Page) -> None:
         address.replace("manifest.webmanifest", "icon.svg"),
     )
     assert icon == 200
+
+
+def test_what_happened_while_nobody_looked_is_summed_up(page: Page) -> None:
+    turn(page, "say hello")
+    turn(page, "say again")
+    session = page.url.rpartition("/s/")[2]
+    seen = [[session, {"item": "i1", "at": 0, "cost": 0}]]
+    page.goto("about:blank")
+    page.go_back()
+    page.evaluate("(seen) => localStorage.setItem('seen', JSON.stringify(seen))", seen)
+    # The page itself stores how far it was seen when it is left, so another one is opened.
+    other = page.context.new_page()
+    other.add_init_script(f"localStorage.setItem('seen', {json.dumps(json.dumps(seen))})")
+    other.goto(page.url)
+    away = other.locator(".away")
+    expect(away).to_contain_text(re.compile("While you were away: [12] answers?"))
+    away.get_by_role("button", name="Dismiss").click()
+    expect(away).to_have_count(0)
+
+
+def test_a_stored_conversation_is_archived_and_taken_out_again(page: Page) -> None:
+    turn(page, "say hello")
+    sidebar = page.get_by_role("navigation", name="sessions")
+    sidebar.locator("li").first.hover()
+    sidebar.get_by_role("button", name="Close").first.click()
+    kept = sidebar.locator("li", has=page.locator(".dot.stored"))
+    kept.first.hover()
+    kept.first.get_by_role("button", name="Archive").click()
+    expect(kept.first).to_be_hidden()
+    sidebar.get_by_text("Archived (1)").click()
+    kept.first.hover()
+    kept.first.get_by_role("button", name="Unarchive").click()
+    expect(sidebar.get_by_text("Archived")).to_have_count(0)

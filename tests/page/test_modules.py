@@ -443,3 +443,65 @@ def test_only_plain_keys_outside_fields_and_ctrl_k_are_shortcuts(
     elif not held and not typing:
         expected = {"/": "search", "n": "new", "?": "shortcuts", "o": "outline"}.get(key)
     assert call("keys", "actionOf", {"key": key, **pressed}, typing) == expected
+
+
+# --- the view of a file
+
+
+COLOURED = st.recursive(
+    st.text("ab\n", max_size=6),
+    lambda inner: st.fixed_dictionaries(
+        {"style": st.just("hljs-string"), "inner": st.lists(inner, max_size=3)}
+    ),
+    max_leaves=8,
+)
+
+
+@given(tree=st.lists(COLOURED, max_size=5))
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_the_lines_of_a_coloured_text_are_the_lines_of_the_text(call: Call, tree: Any) -> None:
+    lines = call("lines", "inLines", tree)
+    assert [words(line) for line in lines] == words(tree).split("\n")
+
+
+# --- formulas
+
+TEX = st.sampled_from(
+    [
+        "x", "^{2}", "_i", r"\frac{a}{b}", r"\sqrt[3]{x}", r"\sum", r"\left(", r"\right)", "{", "}",
+        r"\begin{matrix}a&b\\c\end{matrix}", r"\text{<img src=x onerror=alert(1)>}", r"\color{red}",
+        r"\href{javascript:alert(1)}{x}", r"\includegraphics{https://a.example/x}",
+        r"\class{dock}{x}",
+        r"\style{position:fixed}{x}", r"\id{page}{x}", r"\def\a{\a\a}", r"\a", r"\htmlData{a=b}{x}",
+        r"\url{https://a.example}", r"\rule{9em}{9em}", r"\kern9em", "&", "#", "%", "~",
+        "ü", "\u202e",
+    ]
+)  # fmt: skip
+LOOKS = {
+    "accent", "accentunder", "columnalign", "columnlines", "columnspacing", "depth", "display",
+    "displaystyle", "fence", "form", "height", "largeop", "linethickness", "lspace", "mathsize",
+    "mathvariant", "maxsize", "minsize", "movablelimits", "notation", "rowlines", "rowspacing",
+    "rspace", "scriptlevel", "separator", "stretchy", "symmetric", "voffset", "width",
+}  # fmt: skip
+
+
+def parts_of(tree: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(tree, dict):
+        yield tree
+        for child in tree["children"]:
+            yield from parts_of(child)
+
+
+@given(source=st.lists(TEX, max_size=8).map("".join), display=st.booleans())
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_a_formula_becomes_elements_without_power(call: Call, source: str, display: bool) -> None:
+    """Whatever TeX an agent writes: no link, no picture, no style, no name."""
+    for part in parts_of(call("math", "formula", source, display)):
+        assert part["tag"].startswith("m") or part["tag"] == "none"
+        assert part["tag"] not in ("maction", "menu", "meta", "meter", "map", "marquee", "mark")
+        assert set(part["looks"]) <= LOOKS
+        assert not any("url" in value.lower() for value in part["looks"].values())

@@ -10,7 +10,7 @@ import { icon, valued } from "./html.js";
 import { inLines, LINES, Lines } from "./lines.js";
 import { mentionPath } from "./mention.js";
 import { dataUrl, oneLine } from "./safe.js";
-import { model, setUi, ui } from "./store.js";
+import { model, setUi, show, ui } from "./store.js";
 
 /** Bytes of a text that are loaded at first. */
 const LOADED = 2_000_000;
@@ -176,6 +176,13 @@ export class Files extends Component {
     if (data !== null) saveData(baseName(file.path), data);
   }
 
+  /** Name the file in the message; the focus goes there once the dialog is gone. */
+  mention(file: OpenFile) {
+    setUi({ panel: null, viewing: null });
+    show();
+    mentionPath(within(file.path, this.cwd));
+  }
+
   render() {
     const { file } = this;
     const reading = model().server?.role === "viewer";
@@ -212,7 +219,7 @@ export class Files extends Component {
                 {file.size_bytes > 0 && <small>{size(file.size_bytes)}</small>}
                 <span class="space"></span>
                 {!reading && (
-                  <button class="quiet" onClick={() => (setUi({ panel: null, viewing: null }), mentionPath(within(file.path, this.cwd)))}>
+                  <button class="quiet" onClick={() => this.mention(file)}>
                     Mention
                   </button>
                 )}

@@ -152,6 +152,7 @@ export function Settings({ seat, offline, reading }: { seat: Seat | undefined; o
       {!modes && <p class="hint">This agent has no settings.</p>}
       <hr />
       {Notified()}
+      <button onClick={() => setUi({ panel: "palette" })}>Commands</button>
       <button onClick={() => setUi({ panel: "shortcuts" })}>Keyboard shortcuts</button>
       <button onClick={() => setUi({ panel: "frames" })}>{icon("wire")}Protocol log</button>
     </div>

@@ -66,7 +66,7 @@ export class NewSession extends Component<NewSessionProps> {
     const missing = agents.filter((agent) => !agent.available);
     const { refused } = ui();
     const last = model().sessions.find(({ session }) => session === ui().session);
-    const recent = recentFolders();
+    const recent = recentFolders().filter((path) => path !== last?.cwd);
     return (
       <form class="new-session" onSubmit={this.create}>
         <h2>New session</h2>

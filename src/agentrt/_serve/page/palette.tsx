@@ -10,7 +10,7 @@ import { best } from "./fuzzy.js";
 import { nameOf, PHASES } from "./header.js";
 import { instead, valued } from "./html.js";
 import { oneLine } from "./safe.js";
-import { field, keep, model, seat, setUi, ui } from "./store.js";
+import { field, keep, model, seat, setUi, show, ui } from "./store.js";
 
 /** Rows that are shown. */
 const ROWS = 50;
@@ -73,6 +73,7 @@ export class Palette extends Component {
   choose(entry: Entry | undefined) {
     if (!entry) return;
     setUi({ panel: null });
+    show(); // the dialog gives back the focus, which the command may move
     entry.run();
   }
 
