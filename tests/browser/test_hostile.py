@@ -169,3 +169,32 @@ def test_a_code_block_of_five_megabytes_leaves_the_page_usable(
         phase(page, "Idle")
         ask(page, "say and on")
         expect(page.locator(".transcript")).to_contain_text("and on")
+
+
+def test_the_views_over_the_conversation_show_its_text_as_text(
+    hostile: Page, tmp_path: Path
+) -> None:
+    names = [f"<img src=x onerror={PWNED}>.txt", "\u202etxt.exe", "‮a‬", "a&lt;b", "'\"--"]
+    for name in names:
+        (tmp_path / "work" / name.replace("/", "")).write_text(TEXTS["html"] + TEXTS["bytes"])
+    for what in ("html", "links", "card", "bytes"):
+        ask(hostile, f"say {what}")
+        phase(hostile, "Idle")
+    for key, name, words in (
+        ("o", "Search and outline", "img"),
+        ("Control+k", "Commands", "s"),
+        ("f", "Files", "txt"),
+    ):
+        hostile.get_by_role("log").focus()
+        hostile.keyboard.press(key)
+        dialog = hostile.get_by_role("dialog", name=name)
+        dialog.get_by_role("combobox").or_(dialog.get_by_role("searchbox")).first.fill(words)
+        row = dialog.locator("li").first
+        expect(row).to_be_visible()
+        if name == "Files":
+            row.get_by_role("button").click()
+            expect(dialog.locator(".file-line").first).to_contain_text("<img src=x")
+        assert dialog.locator("img, iframe, script, a, style, svg:not(.icon)").count() == 0
+        assert not set("\u202e\u2066\x1b\x00") & set(dialog.inner_text())
+        hostile.keyboard.press("Escape")
+        expect(dialog).to_have_count(0)

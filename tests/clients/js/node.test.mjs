@@ -161,3 +161,12 @@ test("the complete content of a preview is loaded", async () => {
   });
   assert.equal(await session.content(cut.at), long);
 });
+
+test("folders and files of a session are read", async () => {
+  const client = connect();
+  const session = await client.newSession({ agent: "demo" });
+  const { entries, complete } = await session.folder();
+  assert.ok(Array.isArray(entries) && complete);
+  await assert.rejects(session.file("/etc/passwd"), { name: "CommandFailed", code: "forbidden" });
+  await assert.rejects(session.file("gone"), { name: "CommandFailed", code: "unknown_file" });
+});
