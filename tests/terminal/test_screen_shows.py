@@ -477,7 +477,18 @@ def test_without_its_libraries_the_conversation_goes_line_by_line(program: Progr
     )
     program.env["PYTHONPATH"] = str(hidden)
     with on_plain(program, *FAST_DEMO, term="xterm") as it:
-        it.until("^>$")
+        it.until("^>$", 'pip install "agentrt.repl."')
+        it.ctrl("d")
+        assert it.ended() == 0
+
+
+@pytest.mark.slow
+def test_without_an_agent_the_first_lines_say_how_to_get_one(program: Program) -> None:
+    program.env["PATH"] = "/usr/bin:/bin"
+    with talking(program, "--permissions", "ask") as it:
+        it.until("no agent is installed; using the built-in demo agent", "install -g @")
+        it.enter("hello")
+        it.until("I have no model", READY)
         it.ctrl("d")
         assert it.ended() == 0
 

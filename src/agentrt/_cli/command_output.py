@@ -166,11 +166,11 @@ class CommandOutput:
                 end += 1
             runs.append((look, "".join(row[start:end])))
             start = end
-        while runs and not (text := runs[-1][1].rstrip()):
-            runs.pop()
-        if runs:
-            runs[-1] = runs[-1][0], text
-        return runs
+        while runs:
+            look, text = runs.pop()
+            if text := text.rstrip():
+                return [*runs, (look, text)]
+        return []
 
     # --- the cursor
 

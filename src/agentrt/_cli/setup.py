@@ -416,8 +416,8 @@ def _choose_agent(
     if not demo:
         raise AgentNotFound(NO_AGENT)
     return resolve_agent(BUILT_IN[DEMO]), (
-        "no agent is installed; using the built-in demo agent, which has no model"
-        " (`agentrt agents` lists agents and how to install them)"
+        "no agent is installed; using the built-in demo agent, which has no model. To install one:"
+        f" {BUILT_IN['claude'].install.partition(',')[0]} (`agentrt agents` lists all)"
     )
 
 

@@ -7,9 +7,10 @@ import os
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
+from msgspec import structs
 
 from ..._base.nesting import bare_errors
 from ...errors import AgentrtError
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from ..repl.sharing import Share
 
 from ..repl.line_mode import converse_in_lines
+
+NO_LIBRARIES: Final = (
+    'line by line; for a fixed prompt, completion and colours: pip install "agentrt[repl]"'
+)
 
 
 async def converse(setup: Setup, *, pick: bool = False, serve: bool = False) -> int:
@@ -63,11 +68,15 @@ async def show(
     It uses the full screen interface if the terminal and the installed libraries allow it.
     """
     terminal = setup.config.terminal
-    if not terminal.plain and _has_screen():
+    wants_screen = not terminal.plain and _can_move_cursor()
+    if wants_screen and _has_libraries():
         from ..screen.repl import converse as converse_on_screen
 
         colour = wants_colour(1, terminal.color)
         return await converse_on_screen(setup, source, commands, colour=colour, pick=pick)
+    if wants_screen:
+        note = " · ".join(filter(None, (setup.note, NO_LIBRARIES)))
+        setup = structs.replace(setup, note=note)
     return await converse_in_lines(setup, source, commands, pick=pick)
 
 
@@ -84,9 +93,11 @@ async def _open_share(
         yield share
 
 
-def _has_screen() -> bool:
-    if not (os.isatty(0) and os.isatty(1)) or os.environ.get("TERM", "dumb") == "dumb":
-        return False
+def _can_move_cursor() -> bool:
+    return os.isatty(0) and os.isatty(1) and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def _has_libraries() -> bool:
     try:
         return all(importlib.util.find_spec(name) for name in ("prompt_toolkit", "rich"))
     except ModuleNotFoundError:

@@ -56,7 +56,7 @@ class Drawing:
     def __init__(self, page: ScrollingText, pictures: PictureProtocol | None = None) -> None:
         """`pictures`: the protocol for images of the terminal."""
         self.page = page
-        self._pictures = pictures
+        self._pictures: PictureProtocol | None = pictures
         self.shortened: deque[Callable[[], str]] = deque(maxlen=UNFOLDABLE)
         """The texts that were shortened, newest last; each call returns the complete text."""
         self._inside: CallView | None = None

@@ -30,7 +30,7 @@ _FIXED: Final = frozenset({("c-c",), ("c-d",), ("c-m",), ("enter",), ("escape",)
 
 def described_keys(chosen: Mapping[KeyAction, str]) -> list[tuple[str, str]]:
     """Return the keys and their effects, for `/help`."""
-    key = {action: _titled(name) for action, name in {**DEFAULT_KEYS, **chosen}.items()}
+    key = {action: _titled(chosen.get(action, name)) for action, name in DEFAULT_KEYS.items()}
     return [
         ("Enter", "send; in the menu, choose"),
         (f"{key['newline']}, Ctrl-J", "insert a line break (as does \\ and Enter)"),
@@ -87,7 +87,9 @@ def bindings(
     `ConfigError` if one of them is invalid.
     """
     keys = KeyBindings()
-    key = {action: parsed(action, name) for action, name in {**DEFAULT_KEYS, **chosen}.items()}
+    key = {
+        action: parsed(action, chosen.get(action, name)) for action, name in DEFAULT_KEYS.items()
+    }
     draft, answer, listener = interface.draft, interface.answer, interface.listener
     writing, answering = has_focus(draft), has_focus(answer)
     busy = Condition(lambda: interface.live.busy)
