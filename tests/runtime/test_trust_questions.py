@@ -12,10 +12,12 @@ from typing import Any
 import psutil
 import pytest
 import trio
+from msgspec import structs
 from project_places import QUICK, Place
 
 import agentrt
 from agentrt import Notice, PermissionOpened, Session
+from agentrt.agents import BUILT_IN
 from agentrt.errors import FolderNotTrusted
 from agentrt.events import PermissionClosed
 from agentrt.permissions import PermissionRequest
@@ -351,3 +353,37 @@ async def test_yes_counts_for_the_files_that_were_there_at_the_opening(place: Pl
         [told] = notices(session, "project_files_changed")
         assert told.data["files"] == [SETTINGS]
     assert trusts(place) == ["true", "false"]
+
+
+def demo_as(name: str) -> agentrt.Agent:
+    """The demo agent, which runs commands, under the name of an agent with project files."""
+    return structs.replace(
+        BUILT_IN[name], command=BUILT_IN["demo"].command, quirks=agentrt.agents.Quirks()
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("listed", [False, True])
+async def test_files_that_an_agent_writes_in_a_turn_are_reported_at_its_end(
+    place: Place, listed: bool
+) -> None:
+    """And they do not count when it is next started, unless the user lists the folder."""
+    place.put("opencode.json", "{}")
+    options: dict[str, Any] = {"trusted": [place.project]} if listed else {"trust": "yes"}
+    async with agentrt.open_session(
+        demo_as("opencode"),
+        cwd=place.project,
+        env={"HOME": str(place.home), "PATH": "/usr/bin:/bin"},
+        permissions=agentrt.rules(allow=["Bash", "Edit(opencode.json)"]),
+        **options,
+    ) as session:
+        await session.run("hi")
+        assert not notices(session, "project_files_changed")
+        await session.run("run cp opencode.json opencode.jsonc")
+        with trio.fail_after(10):
+            while not notices(session, "project_files_changed"):
+                await session.run("hi")
+        [told] = notices(session, "project_files_changed")
+        assert told.data["files"] == ["opencode.jsonc"]
+        assert told.data["trusted"] is listed
+        assert ("must be trusted again" in told.message) is not listed

@@ -188,8 +188,8 @@ class ProjectStart(Struct, kw_only=True):
             return
         verdict = await self._look(env)
         hidden: tuple[str, ...] = ()
-        if hides and (verdict.refusal or not self.rules.known):
-            hidden = tuple(each.path for each in verdict.found)
+        if hides:
+            hidden = tuple(self._hidden(verdict))
         elif refusal := self._refusal(verdict):
             raise FolderNotTrusted(
                 f"{self.agent.name} is not started in {self.folders[0]!r}, because the folder is"
@@ -209,6 +209,16 @@ class ProjectStart(Struct, kw_only=True):
             # A person was asked, and has not said yes.
             return verdict.refusal or f"it may act on {verdict.found[0].path}"
         return verdict.refusal
+
+    def _hidden(self, verdict: ProjectVerdict) -> list[str]:
+        """Return the files that a sandbox hides from an agent that settings do not keep from them.
+
+        Files of ordinary work, such as `.env`, are hidden only if the agent is known to act on
+        them.
+        """
+        if self.rules.known and not verdict.refusal:
+            return []
+        return [each.path for each in verdict.found if self.rules.known or each.file.protected]
 
     async def ignores_files(self, env: Mapping[str, str], *, hides: bool) -> bool:
         """Return True if the agent can be started without acting on the files."""
@@ -252,20 +262,21 @@ class ProjectStart(Struct, kw_only=True):
             return []  # the start reports it
         told: list[Notice] = []
         folder = self.folders[0]
-        if verdict.found:
-            files = [each.path for each in verdict.found]
+        hidden = self._hidden(verdict) if hides else []
+        files = hidden or [each.path for each in verdict.found]
+        if files:
             shown = ", ".join(os.path.relpath(path, folder) for path in files[:MAX_SHOWN_FILES])
             more = (
                 f" and {len(files) - MAX_SHOWN_FILES} more" if len(files) > MAX_SHOWN_FILES else ""
             )
-            if hides and (verdict.refusal or not self.rules.known):
+            if hidden:
                 message = f"the sandbox hides {shown}{more} from {self.agent.name}"
             elif self.rules.known:
                 message = f"{self.agent.name} ignores {shown}{more}"
             else:
                 message = f"{self.agent.name} may run what {shown}{more} says"
             message += f": the folder is not trusted ({HOW_TO_TRUST})"
-            data = {"folder": folder, "files": files, "ignored": hides or self.rules.known}
+            data = {"folder": folder, "files": files, "ignored": bool(hidden) or self.rules.known}
             told.append(Notice("warning", "folder_not_trusted", message, data))
         if tools and self.rules.tools_lost:
             message = (

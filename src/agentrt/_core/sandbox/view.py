@@ -180,12 +180,10 @@ class _ViewBuilder:
             self.args += ["--ro-bind", path, path]
             self.protected.append(path)
 
-    def cover(self, path: str, *, empty_json: bool = False) -> None:
+    def cover(self, path: str) -> None:
         """Put something empty in the place of a file or folder."""
         if os.path.isdir(path):
             self.args += ["--perms", "0700", "--tmpfs", path]
-        elif empty_json:
-            self.fill("--ro-bind-data", path, b"{}\n")
         else:
             self.args += ["--ro-bind", "/dev/null", path]
 
@@ -196,12 +194,18 @@ class _ViewBuilder:
 
     def hide(self, path: str) -> None:
         """Cover a file or folder that exists. Raises `SandboxUnavailable` for a link."""
+        if is_below(path, self.hidden):
+            return
         if os.path.realpath(path) != path:
             raise SandboxUnavailable(
                 f"{path!r} is a link, so it cannot be hidden: hide the file that it leads"
                 " to, or remove the link"
             )
-        self.cover(path, empty_json=path.endswith((".json", ".jsonc")))
+        if os.path.isdir(path):
+            self.cover(path)
+        else:  # readable: some agents do not start if their settings cannot be read
+            data = b"{}\n" if path.endswith((".json", ".jsonc")) else b""
+            self.fill("--ro-bind-data", path, data)
         self.hidden.append(path)
 
     # --- parts of the view
