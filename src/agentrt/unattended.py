@@ -12,7 +12,13 @@ from ._core.files.shadow import (
     TakenFiles,
 )
 from ._core.files.worktree import BroughtBack, Worktree, open_worktree
-from ._core.session.budget import Budget, BudgetLimit, BudgetStatus, budget_from
+from ._core.session.budget import (
+    Budget,
+    BudgetLimit,
+    BudgetStatus,
+    budget_from,
+    fail_on_budget,
+)
 from ._core.session.checkpoints import SessionCheckpoints, checkpoint_before
 from ._core.session.rate_limits import WaitForLimits, wait_from
 
@@ -46,4 +52,5 @@ __all__ = [
     "BudgetStatus",
     "BudgetLimit",
     "budget_from",
+    "fail_on_budget",
 ]

@@ -12,6 +12,7 @@ import agentrt
 from agentrt.errors import BudgetExceeded
 from agentrt.events import Notice
 from agentrt.testing import FakeAcpAgent
+from agentrt.unattended import fail_on_budget
 from runtime.fakes import echo, log_of, obedient, session_with
 
 
@@ -232,3 +233,34 @@ async def test_a_budget_of_a_wrong_type_is_refused() -> None:
     with pytest.raises(TypeError, match=r"agentrt.budget\(…\)"):
         async with agentrt.open_session("demo", budget=5):  # type: ignore[arg-type]
             pass
+
+
+# --- a budget that raises
+
+
+async def overspend(error: Exception | None = None) -> None:
+    """Reach the limit of a block, and leave the block normally or by an error."""
+    with fail_on_budget(usd=5):
+        async with session_with(over_by_the_way) as (session, _):
+            result = await session.run("work")
+            assert (result.outcome, result.text) == ("cancelled", "partial answer")
+        if error is not None:
+            raise error
+
+
+async def test_a_block_that_reached_a_limit_raises_when_it_is_left() -> None:
+    with pytest.raises(BudgetExceeded) as raised:
+        await overspend()
+    assert raised.value.limit == "usd"
+
+
+async def test_another_error_is_not_replaced() -> None:
+    with pytest.raises(KeyError):
+        await overspend(KeyError("mine"))
+
+
+async def test_a_block_within_its_limits_does_not_raise() -> None:
+    with fail_on_budget(usd=5) as spent:
+        async with session_with(spending(0.5)) as (session, _):
+            await session.run("work")
+    assert spent.spent_usd == 0.5

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextvars
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Literal
 
@@ -296,6 +297,33 @@ def budget(
     limit. Raises `ValueError` for a limit that is not a positive number.
     """
     return Budget(usd=usd, tokens=tokens, turns=turns, seconds=seconds, unmeasured=unmeasured)
+
+
+@contextmanager
+def fail_on_budget(
+    *,
+    usd: float | None = None,
+    tokens: int | None = None,
+    turns: int | None = None,
+    seconds: float | None = None,
+    unmeasured: Literal["warn", "stop"] = "warn",
+) -> Iterator[Budget]:
+    """Limit all turns that are started in a block, and raise if a limit is reached::
+
+        with fail_on_budget(usd=5):
+            async with agentrt.open_session("claude") as session:
+                await session.run("Fix the failing tests.")
+
+    Works as `agentrt.budget`, in the way that `trio.fail_after` works as `trio.move_on_after`: when
+    the block is left normally after a limit was reached, `BudgetExceeded` is raised. Another
+    exception that leaves the block is not replaced. Raises `ValueError` for a limit that is not a
+    positive number.
+    """
+    limited = Budget(usd=usd, tokens=tokens, turns=turns, seconds=seconds, unmeasured=unmeasured)
+    with limited:
+        yield limited
+    if limited.exceeded is not None:
+        raise BudgetExceeded(limited.reason, limited.exceeded)
 
 
 def budget_from(text: str | None) -> Budget | None:
