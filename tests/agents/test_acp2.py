@@ -13,7 +13,7 @@ import agentrt
 
 from . import test_scenarios as scenarios
 from .lab import Lab
-from .modelserver.scripts import Script, Shell, Text, prompt_for
+from .modelserver.scripts import Script, Shell, Status, Text, prompt_for
 from .story import session_with, until
 from .test_claude_background import sub_agent
 
@@ -117,7 +117,7 @@ async def test_a_resumed_session_shows_its_history_once(lab2: Lab) -> None:
 async def test_a_failed_model_call_fails_the_turn_and_the_next_one_works(lab2: Lab) -> None:
     with trio.fail_after(PATIENCE):
         async with session_with(lab2) as (session, _):
-            async with session.prompt("Please [[e400]]", check=False) as turn:
+            async with session.prompt(prompt_for([[Status(400)]]), check=False) as turn:
                 pass
             result = await session.run("Please [[text]]")
     assert turn.result.outcome == "failed"

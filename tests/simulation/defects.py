@@ -154,11 +154,6 @@ def _no_cancel_behind_the_prompt(cancel: Any, self: AcpDriver) -> Any:
     return [] if self._turns.unanswered else cancel(self)
 
 
-def _own_work_has_no_end(finish: Any, self: AcpDriver, idle: Any) -> None:
-    if self._turns.prompt is not None:
-        finish(self, idle)
-
-
 def _forget_the_early_end(remember: Any, self: AcpTurns, idle: Any) -> None:
     pass
 
@@ -538,10 +533,6 @@ DEFECTS = (
     _one(
         "acp 2: an idle before the answer to its prompt is forgotten",
         *(AcpTurns, "remember", _forget_the_early_end, ACP2),
-    ),
-    _one(
-        "acp 2: the agent's own work never ends",
-        *(AcpDriver, "_finish_own", _own_work_has_no_end, ACP2),
     ),
     _one("a permission is left open on cancel", Items, "close_all", _leave_questions),
     _one(

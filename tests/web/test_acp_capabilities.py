@@ -49,26 +49,33 @@ async def test_a_client_of_either_version_gets_the_forms_that_it_offers(
         viewer = hub.attach_viewer(ACP)
         questions = 0
 
-        async def ask(method: str, **params: Any) -> dict[str, Any]:
+        async def answer_one() -> dict[str, Any]:
+            """Read a message, and answer it if it is a question."""
             nonlocal questions
+            message: dict[str, Any] = json.loads(await viewer.next_frame())
+            if message.get("method") == "elicitation/create":
+                questions += 1
+                answer = {"action": "accept", "content": {"place": "Rome"}}
+                reply = {"jsonrpc": "2.0", "id": message["id"], "result": answer}
+                viewer.receive(json.dumps(reply))
+            return message
+
+        async def ask(method: str, **params: Any) -> dict[str, Any]:
             request = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
             viewer.receive(json.dumps(request))
-            while True:
-                message: dict[str, Any] = json.loads(await viewer.next_frame())
-                if message.get("method") == "elicitation/create":
-                    questions += 1
-                    answer = {"action": "accept", "content": {"place": "Rome"}}
-                    reply = {"jsonrpc": "2.0", "id": message["id"], "result": answer}
-                    viewer.receive(json.dumps(reply))
-                elif message.get("id") == method:
-                    return message
+            while (message := await answer_one()).get("id") != method:
+                pass
+            return message
 
         greeted = await ask("initialize", **initialize)
-        assert greeted["result"]["protocolVersion"] == 1
+        version = 2 if "info" in initialize else 1
+        assert greeted["result"]["protocolVersion"] == version
         new = await ask("session/new", cwd="/", mcpServers=[])
         session = new["result"]["sessionId"]
         with trio.move_on_after(3600):  # nobody answers a form that no client shows
             prompt = [{"type": "text", "text": "go"}]
             await ask("session/prompt", sessionId=session, prompt=prompt)
+            while version == 2 and not questions:  # the prompt is answered before its turn asks
+                await answer_one()
         assert questions == asked
         hub.close()

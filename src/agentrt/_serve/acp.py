@@ -1,16 +1,20 @@
 """The Agent Client Protocol over a WebSocket, at `/acp`: a site acts as one agent with many
 sessions.
 
-Each message is one JSON-RPC message of ACP version 1. The updates of a session are made in
-`acpupdates`. The end of a connection leaves the sessions as they are: `session/load` finds them.
+Each message is one JSON-RPC message of ACP, version 1 or 2: a client that asks for 2 gets it. The
+updates of a session are made in `acpupdates` and `acpupdates2`. The end of a connection leaves the
+sessions as they are: `session/load` or `session/resume` finds them.
+
+In version 2 the answer to a prompt is sent when its turn starts, and a state ends the turn. A
+prompt that waits in the queue stays unanswered until then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Struct, structs
@@ -19,7 +23,7 @@ from msgspec.structs import asdict
 from .. import jsonrpc as rpc
 from .._public import SessionInfo
 from .._version import __version__
-from ..errors import RemoteProtocolError, SessionNotFound
+from ..errors import AgentStartError, RemoteProtocolError, SessionNotFound
 from ..events import JsonObject, Modes
 from ..hosting import PromptRemoved, SessionControl, answering
 from ..jsonrpc import decode_strictly, lenient
@@ -34,6 +38,7 @@ from ..lowlevel import (
 from . import commands as c
 from .acpeditor import Editor
 from .acpmessages import (
+    NEWEST_ACP_VERSION,
     SERVED_ACP_VERSION,
     AcpAuthenticateParams,
     AcpCancelRequestParams,
@@ -43,10 +48,12 @@ from .acpmessages import (
     AcpListParams,
     AcpNewSessionParams,
     AcpPromptParams,
+    AcpResumeParams2,
     AcpSessionParams,
     AcpSetModelParams,
     AcpSetModeParams,
     AcpSetOptionParams,
+    AcpSetTypedOptionParams,
     AcpSteerParams,
     Meta,
     OurCalls,
@@ -57,6 +64,7 @@ from .acpmessages import (
 )
 from .acpquestions import AcpQuestions
 from .acpupdates import Updates, mode_state, model_state, option_list
+from .acpupdates2 import Updates2, command_list, config_options, stop_reason
 from .answers import as_refusal
 from .feed import Feed
 from .foreign import ForeignViewer, feed_of, foreign_viewer, served
@@ -65,6 +73,9 @@ from .refusal import CloseCode
 from .remote_sessions import AnyTurn, Sessions, is_paused, new_id
 from .routing import is_elsewhere
 from .viewer import Viewer
+
+REQUEST_CANCELLED_CODE: Final = -32800
+"""The JSON-RPC error code for a request that was taken back."""
 
 UNKNOWN_SESSION_CODE: Final = -32002
 """The JSON-RPC error code for a session that does not exist."""
@@ -80,15 +91,6 @@ JSONRPC_CODES: Final = {
 
 LISTED_SESSIONS: Final = 200
 """Sessions on a page of `session/list`: the newest are on the first page."""
-
-STOP_REASONS: Final = {
-    "completed": "end_turn",
-    "limit": "max_tokens",
-    "refused": "refusal",
-    "cancelled": "cancelled",
-}
-"""Outcomes as stop reasons; all other outcomes are errors."""
-
 
 LOGIN: Final = {
     "id": "agent",
@@ -107,11 +109,13 @@ class _Attached(Struct, eq=False):
     prompts: dict[rpc.Id, AnyTurn]
     """The client's unanswered prompts, by request id."""
     loads: list[rpc.Id]
-    """The client's unanswered `session/load` requests."""
+    """The client's unanswered requests that are answered after the history."""
     offers_editor: bool
     """True if the client provides its files and terminals to the agent, because it works in the
     session's folder.
     """
+    inserted: set[rpc.Id]
+    """The prompts that are answered already, because their turns have started (version 2)."""
 
 
 class AcpViewer(DialectViewer):
@@ -124,6 +128,7 @@ class AcpViewer(DialectViewer):
         self.defaults = Meta()
         """Defaults for values that `session/new` leaves out."""
         self._greeted = False
+        self._version = SERVED_ACP_VERSION
         self._sessions: dict[Feed, _Attached] = {}
         self._calls: OurCalls = rpc.OutstandingCalls()
         self._sessions_by_id = Sessions(self._hub, lambda: self._client, self._host)
@@ -165,7 +170,7 @@ class AcpViewer(DialectViewer):
         """Carry out a request and answer it."""
         id = request.id
         try:
-            known = _METHODS.get(request.method)
+            known = self._methods().get(request.method)
             if known is None:
                 raise CommandRefused("unknown_command", f"no method {request.method!r}")
             wanted, looks, act = known
@@ -187,14 +192,22 @@ class AcpViewer(DialectViewer):
         except Exception as error:
             self._fail(id, as_refusal(error))
 
+    def _methods(self) -> Methods:
+        return _METHODS if self._version == SERVED_ACP_VERSION else _METHODS_2
+
     def _initialize(self, id: rpc.Id, params: AcpInitializeParams) -> None:
         if self._greeted:
             raise CommandRefused("bad_request", "`initialize` was sent already")
         self._greeted = True
+        self._version = params.version
         self._questions.offers = params.offered
+        self._questions.version = params.version
         if (info := params.client_info or params.info) is not None:
             name = f"{info.name} {info.version}".strip()
             self._host.identify(name)
+        if self._version > SERVED_ACP_VERSION:
+            self._answer(id, **_GREETING_2)
+            return
         if self._host.role == "controller":
             self._has_editor = self._editor.offer(params.offered)
         everything = {"image": True, "audio": True, "embeddedContext": True}
@@ -259,7 +272,7 @@ class AcpViewer(DialectViewer):
 
     def _opened(self, id: rpc.Id, feed: Feed, cwd: str | None) -> None:
         """View a session from its beginning, and answer the request that opened it."""
-        self._attach(feed, cwd=cwd)
+        self._attach(feed, cwd=cwd, fresh=not feed.log.state.items)
         self._answer(id, sessionId=feed.log.session, **self._settings(feed), _meta=_phase(feed))
 
     def _load(self, id: rpc.Id, params: AcpExistingSessionParams) -> Steps[None]:
@@ -271,6 +284,15 @@ class AcpViewer(DialectViewer):
         feed = yield from self._known_as(params)
         self._attach(feed, cwd=params.cwd, knows=True)
         self._answer(id, **self._settings(feed), _meta=_phase(feed))
+
+    def _resume_2(self, id: rpc.Id, params: AcpResumeParams2) -> Steps[None]:
+        """Send the history if it is wanted, then the session's state, then the answer."""
+        replay = params.replay_from
+        if replay is not None and replay.get("type") != "start":
+            why = f"replayFrom has the type `start` only, not {replay.get('type')!r:.100}"
+            raise CommandRefused("bad_request", why)
+        feed = yield from self._known_as(params)
+        self._attach(feed, cwd=params.cwd, knows=replay is None).loads.append(id)
 
     def _fork(self, id: rpc.Id, params: AcpForkParams) -> Steps[None]:
         """Open a fork of a session. The history that its agent repeats follows as updates."""
@@ -317,8 +339,11 @@ class AcpViewer(DialectViewer):
         if not here and others is not None:
             yield from self._client.wait(partial(others.fetch, session))
 
-    def _attach(self, feed: Feed, *, cwd: str | None = None, knows: bool = False) -> _Attached:
+    def _attach(
+        self, feed: Feed, *, cwd: str | None = None, knows: bool = False, fresh: bool = False
+    ) -> _Attached:
         """View a session from its beginning or, if the client `knows` its history, from now on.
+        `fresh`: it is a new one.
 
         The client's unanswered prompts and open questions are kept. `cwd`: the session's folder,
         according to the client.
@@ -327,20 +352,23 @@ class AcpViewer(DialectViewer):
         known = self._sessions.get(feed)
         prompts = known.prompts if known is not None else {}
         loads = known.loads if known is not None else []
-        terminals = self._editor.terminals
-        updates = Updates(
+        inserted = known.inserted if known is not None else set()
+        make = Updates if self._version == SERVED_ACP_VERSION else partial(Updates2, fresh=fresh)
+        updates = make(
             feed.transcript,
             prompts,
             notices=offers.notices,
             switches=offers.switches,
             knows=knows,
-            terminals=terminals,
+            terminals=self._editor.terminals,
         )
         offers_editor = self._has_editor and (
             (cwd is not None and self._hub.is_in(feed.log.session, cwd))
             or (known is not None and known.offers_editor)
         )
-        attached = self._sessions[feed] = _Attached(feed, updates, prompts, loads, offers_editor)
+        attached = self._sessions[feed] = _Attached(
+            feed, updates, prompts, loads, offers_editor, inserted
+        )
         self._host.follow(feed, anew=True)
         return attached
 
@@ -413,6 +441,13 @@ class AcpViewer(DialectViewer):
         yield from carry_out(self._hub, self._client, command)
         self._answer(id, **self._options(self._sessions_by_id.get(name).modes))
 
+    def _set_typed_option(self, id: rpc.Id, params: AcpSetTypedOptionParams) -> Steps[None]:
+        wanted = {"id": str, "boolean": bool}.get(params.type)
+        if wanted is None or type(params.value) is not wanted:
+            why = f"a value of the type {params.type!r:.100} is not {params.value!r:.100}"
+            raise CommandRefused("bad_request", why)
+        return self._set_option(id, params)
+
     def _close_session(self, id: rpc.Id, params: AcpSessionParams) -> Steps[None]:
         return self._change(id, c.CloseSession(id=new_id(), session=params.session_id))
 
@@ -457,7 +492,7 @@ class AcpViewer(DialectViewer):
     def _cancel_request(self, request: rpc.Id) -> None:
         for attached in self._sessions.values():
             turn = attached.prompts.get(request)
-            if turn is not None:
+            if turn is not None and request not in attached.inserted:
                 self._sessions_by_id.get(attached.feed.log.session)  # raises if it is not reachable
                 turn.cancel()
 
@@ -515,6 +550,8 @@ class AcpViewer(DialectViewer):
         attached = self._sessions[feed]
         if attached.offers_editor:
             self._offer_editor(feed)
+        if self._version > SERVED_ACP_VERSION:
+            yield from self._insertions(attached)
         for update in attached.updates.updates(lambda: bool(attached.loads)):
             yield _update(feed, update)
         yield from self._answers(attached)
@@ -526,12 +563,41 @@ class AcpViewer(DialectViewer):
         attached.loads.clear()
         if self._host.role == "controller":
             out += self._questions.refresh(feed, attached.updates)
+        if self._version > SERVED_ACP_VERSION:
+            return out
         for id, turn in list(attached.prompts.items()):
             answer = self._ended_prompt(feed, id, turn)
             if answer is not None:
                 del attached.prompts[id]
                 out.append(answer)
         return out
+
+    def _insertions(self, attached: _Attached) -> Iterator[bytes]:
+        """Yield the answers to prompts whose turns have started, or that will not be sent."""
+        state = attached.feed.log.state
+        for id, turn in list(attached.prompts.items()):
+            if turn.id and id not in attached.inserted:
+                message = next(
+                    (
+                        item.id
+                        for item in reversed(state.items.values())
+                        if item.turn == turn.id and item.type == "user"
+                    ),
+                    None,
+                )
+                if message is None:
+                    continue  # the turn has begun, and its first item follows
+                attached.inserted.add(id)
+                yield answered(id, messageId=message, _meta={"agentrt": {"turn": turn.id}})
+            if turn.id and (record := state.turns.get(turn.id)) and record.outcome is not None:
+                attached.inserted.discard(id)
+                del attached.prompts[id]
+            elif not turn.id and (turn.failure is not None or is_paused(attached.feed, turn)):
+                del attached.prompts[id]
+                taken_back = not isinstance(turn.failure, AgentStartError)
+                code = REQUEST_CANCELLED_CODE if taken_back else rpc.INTERNAL_ERROR
+                why = "the prompt was not sent" if turn.failure is None else str(turn.failure)
+                yield failed(id, code, why)
 
     def _ended_prompt(self, feed: Feed, id: rpc.Id, turn: AnyTurn) -> bytes | None:
         """Return the answer to a prompt, once it is over."""
@@ -548,10 +614,8 @@ class AcpViewer(DialectViewer):
         if record is None or record.outcome is None:
             return None
         about = {"agentrt": {"turn": turn.id, "outcome": record.outcome}}
-        if record.outcome in STOP_REASONS:
-            reason = STOP_REASONS[record.outcome]
-            if record.outcome == "limit" and record.stop_reason == "max_turn_requests":
-                reason = record.stop_reason
+        reason = stop_reason(record.outcome, record.stop_reason)
+        if reason is not None:
             return answered(id, stopReason=reason, _meta=about)
         error = record.error
         message = error.message if error is not None else record.outcome
@@ -559,6 +623,11 @@ class AcpViewer(DialectViewer):
 
     def _settings(self, feed: Feed) -> JsonObject:
         modes = feed.log.state.modes
+        if self._version > SERVED_ACP_VERSION:
+            return {
+                **self._options(modes),
+                "availableCommands": command_list(feed.log.state.commands),
+            }
         return {
             "modes": mode_state(modes),
             "models": model_state(modes),
@@ -566,6 +635,8 @@ class AcpViewer(DialectViewer):
         }
 
     def _options(self, modes: Modes | None) -> JsonObject:
+        if self._version > SERVED_ACP_VERSION:
+            return {"configOptions": config_options(modes)}
         return {"configOptions": option_list(modes, switches=self._questions.offers.switches)}
 
     def _answer(self, id: rpc.Id, **result: Any) -> None:
@@ -581,7 +652,10 @@ class AcpViewer(DialectViewer):
 
 _Act = Callable[[AcpViewer, rpc.Id, Any], Steps[None] | None]
 
-_METHODS: Final[dict[str, tuple[type[Struct], bool, _Act]]] = {
+Methods: TypeAlias = Mapping[str, tuple[type[Struct], bool, _Act]]
+"""For each method: its parameters, true if a viewer may call it, and its implementation."""
+
+_METHODS: Final[Methods] = {
     "initialize": (AcpInitializeParams, True, AcpViewer._initialize),
     "authenticate": (AcpAuthenticateParams, True, AcpViewer._authenticate),
     "session/new": (AcpNewSessionParams, False, AcpViewer._new),
@@ -597,7 +671,33 @@ _METHODS: Final[dict[str, tuple[type[Struct], bool, _Act]]] = {
     "session/close": (AcpSessionParams, False, AcpViewer._close_session),
     "session/delete": (AcpSessionParams, False, AcpViewer._delete),
 }
-"""For each method: its parameters, true if a viewer may call it, and its implementation."""
+_METHODS_2: Final[Methods] = {
+    **{
+        name: method
+        for name, method in _METHODS.items()
+        if name not in ("authenticate", "session/load", "session/set_mode", "session/set_model")
+    },
+    "auth/login": _METHODS["authenticate"],
+    "session/resume": (AcpResumeParams2, True, AcpViewer._resume_2),
+    "session/set_config_option": (AcpSetTypedOptionParams, False, AcpViewer._set_typed_option),
+}
+
+_GREETING_2: Final[JsonObject] = {
+    "protocolVersion": NEWEST_ACP_VERSION,
+    "info": {"name": "agentrt", "title": "agentrt", "version": __version__},
+    "authMethods": [{"methodId": LOGIN["id"], **{k: v for k, v in LOGIN.items() if k != "id"}}],
+    "capabilities": {
+        "session": {
+            "prompt": {"image": {}, "audio": {}, "embeddedContext": {}},
+            "mcp": {"stdio": {}, "http": {}},
+            "delete": {},
+            "fork": {},
+            "additionalDirectories": {},
+        }
+    },
+    "_meta": {"steering": {"supported": True}, "agentrt": {"forkAt": True}},
+}
+"""The answer to `initialize` in version 2."""
 
 
 def _listed(info: SessionInfo) -> JsonObject:

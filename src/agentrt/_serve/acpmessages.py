@@ -18,7 +18,9 @@ from .answers import pack
 from .commands import Name
 
 SERVED_ACP_VERSION: Final = 1
-"""The version of ACP."""
+"""The version of ACP for clients that ask for it, or for none that is served."""
+NEWEST_ACP_VERSION: Final = 2
+"""The version for clients that ask for it, or for a newer one, in its shape. It is a draft."""
 
 
 class Meta(Struct):
@@ -92,19 +94,29 @@ class AcpClientInfo(Struct, rename="camel"):
 
 
 class AcpInitializeParams(Struct, rename="camel"):
-    """The parameters of `initialize`, in the shape of version 1 and of version 2.
+    """The parameters of `initialize`, in the shape of version 1 and of version 2."""
 
-    A client of version 2 that accepts version 1 still gets the elicitation that it offers.
-    """
-
+    protocol_version: int = 0
     client_capabilities: Capabilities | None = None
     client_info: AcpClientInfo | None = None
     capabilities: Capabilities | None = None
     info: AcpClientInfo | None = None
 
     @property
+    def version(self) -> int:
+        """The version to speak: 2 requires the fields of version 2."""
+        newer = self.info is not None and self.protocol_version >= NEWEST_ACP_VERSION
+        return NEWEST_ACP_VERSION if newer else SERVED_ACP_VERSION
+
+    @property
     def offered(self) -> Capabilities:
-        """The client's capabilities. Version 2 has neither files nor terminals of a client."""
+        """The client's capabilities. Version 2 has neither files nor terminals of a client, and
+        every client shows notices and options that are on or off.
+        """
+        if self.version > SERVED_ACP_VERSION:
+            given = self.capabilities or Capabilities()
+            everything = SessionSupport(notices={}, config_options=OptionSupport(boolean={}))
+            return Capabilities(elicitation=given.elicitation, session=everything)
         if self.client_capabilities is None and self.capabilities is not None:
             return Capabilities(elicitation=self.capabilities.elicitation)
         return self.client_capabilities or Capabilities()
@@ -218,6 +230,18 @@ class AcpSetOptionParams(AcpSessionParams, rename="camel"):
 
     config_id: Name
     value: str | bool
+
+
+class AcpResumeParams2(AcpExistingSessionParams):
+    """The parameters of `session/resume` in version 2."""
+
+    replay_from: JsonObject | None = None
+
+
+class AcpSetTypedOptionParams(AcpSetOptionParams, rename="camel"):
+    """The parameters of `session/set_config_option` in version 2: `type` is that of the value."""
+
+    type: str = msgspec.field(name="type")
 
 
 class AcpCancelRequestParams(Struct, rename="camel"):

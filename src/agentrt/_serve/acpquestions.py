@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from .. import jsonrpc as rpc
 from ..events import JsonObject, PermissionOpened
-from .acpmessages import Capabilities, OurCalls, call, unanswered
+from .acpmessages import SERVED_ACP_VERSION, Capabilities, OurCalls, call, unanswered
 from .acpupdates import Updates
 from .answers import as_refusal
 from .feed import Feed
@@ -39,6 +39,8 @@ class AcpQuestions:
         """
         self.offers = Capabilities()
         """The client's capabilities."""
+        self.version: int = SERVED_ACP_VERSION
+        """The version of ACP that the client speaks."""
         self._sessions = sessions
         self._calls = calls
         self._answering = answering
@@ -89,7 +91,9 @@ class AcpQuestions:
                 {"optionId": option.id, "name": option.name, "kind": option.kind}
                 for option in ask.options
             ]
-            about = {"sessionId": session, "toolCall": updates.asked(ask), "options": options}
+            asked = updates.asked(ask)
+            subject = asked if self.version > SERVED_ACP_VERSION else {"toolCall": asked}
+            about = {"sessionId": session, **subject, "options": options}
             return call(number, "session/request_permission", about)
         wanted: JsonObject = {"sessionId": session, "message": ask.title}
         if ask.form is not None:

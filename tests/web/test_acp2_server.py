@@ -1,0 +1,306 @@
+"""A site as an agent that speaks version 2 of ACP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+from acp_kit import conforms, definitions
+from trio.testing import MockClock
+
+from agentrt import allow_all, ask, deny_all
+from agentrt._serve.acp import ACP
+from agentrt._serve.hub import Hub
+from agentrt.testing import FakeAcpAgent, open_fake_runtime
+from runtime.fakes import Incarnations, asking, echo, obedient
+
+INFO = {"name": "client", "version": "1"}
+START = {"protocolVersion": 2, "info": INFO, "capabilities": {"elicitation": {"form": {}}}}
+
+
+class Client:
+    """One connection. Every line that it gets is held against the schema."""
+
+    def __init__(self, hub: Hub, version: int = 2) -> None:
+        self.viewer = hub.attach_viewer(ACP)
+        self.version = version
+        self.heard: list[dict[str, Any]] = []
+        self._asked: dict[Any, str] = {}
+        self._next = 0
+        self.outcome: dict[str, Any] = {"outcome": "selected", "optionId": "yes"}
+
+    async def read(self, until: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Read up to and including the first message that fits."""
+        while True:
+            message: dict[str, Any] = json.loads(await self.viewer.next_frame())
+            self.heard.append(message)
+            if self.version == 2:
+                self._check(message)
+            if message.get("method") == "session/request_permission":
+                self.write(id=message["id"], result={"outcome": self.outcome})
+            if until(message):
+                return message
+
+    def write(self, **message: Any) -> None:
+        self.viewer.receive(json.dumps({"jsonrpc": "2.0", **message}))
+
+    def request(self, method: str, **params: Any) -> int:
+        self._next += 1
+        self._asked[self._next] = method
+        self.write(id=self._next, method=method, params=params)
+        return self._next
+
+    async def answer(self, id: int) -> dict[str, Any]:
+        return await self.read(lambda message: message.get("id") == id and "method" not in message)
+
+    async def ask(self, method: str, **params: Any) -> Any:
+        answer = await self.answer(self.request(method, **params))
+        return answer.get("result", answer.get("error"))
+
+    async def idle(self) -> dict[str, Any]:
+        """Wait for the end of a turn."""
+
+        def ends(message: dict[str, Any]) -> bool:
+            update = (message.get("params") or {}).get("update") or {}
+            return update.get("state") == "idle" and "stopReason" in update
+
+        update: dict[str, Any] = (await self.read(ends))["params"]["update"]
+        return update
+
+    def prompt(self, session: str, text: str) -> int:
+        return self.request(
+            "session/prompt", sessionId=session, prompt=[{"type": "text", "text": text}]
+        )
+
+    def updates(self) -> list[dict[str, Any]]:
+        params = [message.get("params") or {} for message in self.heard]
+        return [each["update"] for each in params if "update" in each]
+
+    def states(self) -> list[str]:
+        return [each["state"] for each in self.updates() if each["sessionUpdate"] == "state_update"]
+
+    def _check(self, message: dict[str, Any]) -> None:
+        method = message.get("method")
+        if method is not None:
+            kind = "Request" if "id" in message else "Notification"
+            conforms(message["params"], "client", method, kind, 2)
+        elif "result" in message:
+            asked = self._asked[message["id"]]
+            if ("agent", asked, "Response") in definitions(2):
+                conforms(message["result"], "agent", asked, "Response", 2)
+
+
+@asynccontextmanager
+async def site(script: Any, **options: Any) -> AsyncIterator[Hub]:
+    with trio.fail_after(3600):
+        async with open_fake_runtime({"fake": Incarnations(script).start}, **options) as runtime:
+            hub = Hub(runtime)
+            try:
+                yield hub
+            finally:
+                hub.close()
+
+
+async def opened(hub: Hub) -> tuple[Client, str]:
+    client = Client(hub)
+    await client.ask("initialize", **START)
+    new = await client.ask("session/new", cwd="/", mcpServers=[])
+    return client, new["sessionId"]
+
+
+@pytest.mark.parametrize(
+    ("params", "version"),
+    [
+        (START, 2),
+        ({**START, "protocolVersion": 99}, 2),
+        ({**START, "clientInfo": INFO, "clientCapabilities": {}}, 2),
+        ({**START, "protocolVersion": 1}, 1),
+        ({**START, "protocolVersion": 0}, 1),
+        ({"protocolVersion": 2, "clientInfo": INFO}, 1),
+    ],
+)
+async def test_a_client_gets_the_version_that_it_asks_for(
+    params: dict[str, Any], version: int
+) -> None:
+    async with site(echo) as hub:
+        client = Client(hub, version)
+        answer = await client.ask("initialize", **params)
+        assert answer["protocolVersion"] == version
+        assert ("info" in answer) == (version == 2)
+
+
+async def test_a_prompt_is_answered_when_its_turn_starts_and_a_state_ends_it(
+    autojump_clock: MockClock,
+) -> None:
+    async with site(echo) as hub:
+        client, session = await opened(hub)
+        id = client.prompt(session, "hello")
+        assert (await client.idle())["stopReason"] == "end_turn"
+        answer = next(each for each in client.heard if each.get("id") == id)
+        kinds = [each["sessionUpdate"] for each in client.updates()]
+        assert kinds == ["state_update", "user_message", "agent_message_chunk", "state_update"]
+        message = client.updates()[1]
+        assert message["messageId"] == answer["result"]["messageId"]
+        assert message["content"] == [{"type": "text", "text": "hello"}]
+        assert client.states() == ["running", "idle"]
+
+
+async def test_a_waiting_prompt_is_answered_later_and_can_be_taken_back(
+    autojump_clock: MockClock,
+) -> None:
+    async with site(obedient) as hub:
+        client, session = await opened(hub)
+        first = client.prompt(session, "one")
+        await client.answer(first)
+        second, third = client.prompt(session, "two"), client.prompt(session, "three")
+        client.write(method="$/cancel_request", params={"requestId": second})
+        assert (await client.answer(second))["error"]["code"] == -32800
+        client.write(method="session/cancel", params={"sessionId": session})
+        assert (await client.answer(third))["error"]["code"] == -32800
+        if client.states()[-1] != "idle":
+            await client.idle()
+        assert client.updates()[-1]["stopReason"] == "cancelled"
+
+
+async def test_a_waiting_prompt_is_refused_when_its_session_is_closed(
+    autojump_clock: MockClock,
+) -> None:
+    async with site(obedient) as hub:
+        client, session = await opened(hub)
+        await client.answer(client.prompt(session, "one"))
+        second = client.prompt(session, "two")
+        close = client.request("session/close", sessionId=session)
+        assert (await client.answer(second))["error"]["code"] == -32800
+        if not any(each.get("id") == close for each in client.heard):
+            await client.answer(close)
+
+
+@pytest.mark.parametrize(
+    ("policy", "status"), [(ask, "completed"), (allow_all, "completed"), (deny_all, "failed")]
+)
+async def test_a_question_has_a_title_and_a_subject(
+    policy: Any, status: str, autojump_clock: MockClock
+) -> None:
+    async def asks(agent: FakeAcpAgent) -> None:
+        async for prompt in agent.prompts:
+            agent.use("c", "Run ls", kind="execute", rawInput={"command": "ls"})
+            chosen = await agent.ask("c", "Run ls")
+            agent.used("c", "done", failed=chosen != "yes")
+            prompt.end()
+
+    async with site(asks, permissions=policy) as hub:
+        client, session = await opened(hub)
+        client.prompt(session, "go")
+        await client.idle()
+        asked = [each["params"] for each in client.heard if each.get("method", "").endswith("sion")]
+        if policy is ask:
+            assert asked[0]["title"] == "Run ls"
+            assert asked[0]["subject"]["toolCall"]["rawInput"] == {"command": "ls"}
+            assert "requires_action" in client.states()
+        statuses = [each["status"] for each in client.updates() if "status" in each]
+        assert statuses[-1] == status
+
+
+async def test_a_failed_turn_ends_with_its_error(autojump_clock: MockClock) -> None:
+    async def fails(agent: FakeAcpAgent) -> None:
+        async for prompt in agent.prompts:
+            agent.say("half")
+            prompt.fail(-32603, "boom")
+
+    async with site(fails) as hub:
+        client, session = await opened(hub)
+        client.prompt(session, "go")
+        end = await client.idle()
+        assert end["stopReason"] == "error"
+        assert end["error"]["message"] == "boom"
+
+
+@pytest.mark.parametrize("replay", [True, False])
+async def test_a_resumed_session_is_repeated_if_it_is_wanted_and_its_state_follows(
+    replay: bool, autojump_clock: MockClock
+) -> None:
+    async with site(echo) as hub:
+        one, session = await opened(hub)
+        one.prompt(session, "hello")
+        await one.idle()
+        two = Client(hub)
+        await two.ask("initialize", **START)
+        more = {"replayFrom": {"type": "start"}} if replay else {}
+        await two.ask("session/resume", sessionId=session, cwd="/", **more)
+        kinds = [each["sessionUpdate"] for each in two.updates()]
+        history = ["user_message", "agent_message_chunk"] if replay else []
+        assert kinds == [*history, "state_update"]
+        assert two.updates()[-1].keys() == {"sessionUpdate", "state", "background"}
+        one.prompt(session, "again")
+        await two.idle()
+        assert [each["state"] for each in two.updates() if "state" in each][-2:] == [
+            "running",
+            "idle",
+        ]
+        cursor = {"type": "message", "messageId": "i1"}
+        refused = await two.ask("session/resume", sessionId=session, cwd="/", replayFrom=cursor)
+        assert refused["code"] == -32602
+
+
+async def test_clients_of_both_versions_see_the_same_conversation(
+    autojump_clock: MockClock,
+) -> None:
+    async with site(echo) as hub:
+        two, session = await opened(hub)
+        one = Client(hub, 1)
+        await one.ask("initialize", protocolVersion=1)
+        await one.ask("session/load", sessionId=session, cwd="/", mcpServers=[])
+        ended = await one.ask(
+            "session/prompt", sessionId=session, prompt=[{"type": "text", "text": "from one"}]
+        )
+        assert ended["stopReason"] == "end_turn"
+        await two.idle()
+        two.prompt(session, "from two")
+        await two.idle()
+        await one.read(
+            lambda message: "from two" in json.dumps(message) and "agent_" in str(message)
+        )
+
+        def said(client: Client) -> list[str]:
+            chunks = [u for u in client.updates() if u["sessionUpdate"] == "agent_message_chunk"]
+            return [chunk["content"]["text"] for chunk in chunks]
+
+        assert said(one) == said(two) == ["from one", "from two"]
+        users = [u for u in two.updates() if u["sessionUpdate"] == "user_message"]
+        assert [u["content"][0]["text"] for u in users] == ["from one", "from two"]
+        assert "state_update" not in {u["sessionUpdate"] for u in one.updates()}
+
+
+async def test_what_version_2_does_not_have_is_refused() -> None:
+    async with site(asking) as hub:
+        client, session = await opened(hub)
+        for method in ("session/load", "session/set_mode", "session/set_model", "authenticate"):
+            assert (await client.ask(method, sessionId=session))["code"] == -32601
+        option = {"sessionId": session, "configId": "x", "value": "y"}
+        assert (await client.ask("session/set_config_option", **option))["code"] == -32602
+        typed = {**option, "type": "boolean"}
+        assert (await client.ask("session/set_config_option", **typed))["code"] == -32602
+        assert await client.ask("auth/login", methodId="agent") == {}
+
+
+async def test_every_turn_of_many_ends_in_idle(autojump_clock: MockClock) -> None:
+    async with site(obedient) as hub:
+        client, session = await opened(hub)
+        for number in range(30):
+            id = client.prompt(session, "go")
+            if number % 3:
+                await client.answer(id)
+            client.write(method="session/cancel", params={"sessionId": session})
+            with trio.fail_after(60):
+                if number % 3:
+                    assert (await client.idle())["stopReason"] == "cancelled"
+                else:
+                    await client.answer(id)  # withdrawn, or begun and cancelled
+                    await client.ask("session/list")
+        states = client.states()
+        assert states[-1] == "idle"
+        assert states.count("running") == states.count("idle")
