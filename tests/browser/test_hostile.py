@@ -174,9 +174,17 @@ def test_a_code_block_of_five_megabytes_leaves_the_page_usable(
 def test_the_views_over_the_conversation_show_its_text_as_text(
     hostile: Page, tmp_path: Path
 ) -> None:
-    names = [f"<img src=x onerror={PWNED}>.txt", "\u202etxt.exe", "‮a‬", "a&lt;b", "'\"--"]
+    names = [
+        f"<img src=x onerror={PWNED}>.txt",
+        "\u202etxt.exe",
+        "\u202ea\u202c",
+        "a&lt;b",
+        "'\"--",
+    ]
     for name in names:
-        (tmp_path / "work" / name.replace("/", "")).write_text(TEXTS["html"] + TEXTS["bytes"])
+        (tmp_path / "work" / name.replace("/", "")).write_text(
+            TEXTS["html"] + TEXTS["bytes"].replace("\0", "")
+        )
     for what in ("html", "links", "card", "bytes"):
         ask(hostile, f"say {what}")
         phase(hostile, "Idle")
@@ -197,4 +205,6 @@ def test_the_views_over_the_conversation_show_its_text_as_text(
         assert dialog.locator("img, iframe, script, a, style, svg:not(.icon)").count() == 0
         assert not set("\u202e\u2066\x1b\x00") & set(dialog.inner_text())
         hostile.keyboard.press("Escape")
+        if name != "Commands":  # the first one clears the field of a search
+            hostile.keyboard.press("Escape")
         expect(dialog).to_have_count(0)

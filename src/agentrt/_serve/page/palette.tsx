@@ -33,6 +33,7 @@ function entries(): Entry[] {
     here && { name: "Search and outline of this conversation", run: () => setUi({ panel: "outline" }) },
     here && acts && { name: "Files", run: () => openFile() },
     here && acts && here.view.state.turn && { name: "Stop", about: "Esc", run: () => void stop() },
+    here && { name: "Open this session in another window", run: openWindow },
     acts && { name: "Stop all agents", run: () => void stopAll() },
     { name: "Settings", run: () => setUi({ panel: "settings" }) },
     { name: "Keyboard shortcuts", about: "?", run: () => setUi({ panel: "shortcuts" }) },
@@ -64,6 +65,13 @@ function entries(): Entry[] {
     })),
   ];
   return found.filter((each): each is Entry => Boolean(each));
+}
+
+/** Show the session a second time, on half of the screen. */
+function openWindow() {
+  const [width, height] = [Math.floor(screen.availWidth / 2), screen.availHeight];
+  // Without the opener, so that the window is a client of its own.
+  window.open(location.href, "_blank", `noopener,popup,width=${width},height=${height},left=${width}`);
 }
 
 export class Palette extends Component {

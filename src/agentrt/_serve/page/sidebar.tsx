@@ -77,10 +77,10 @@ export function Sidebar({ offline, reading }: { offline: boolean; reading: boole
         ) : (
           <>
             {byFolder(open).map(([folder, sessions], _, all) => (
-              <section key={folder}>
+              <div key={folder}>
                 {all.length > 1 && <h2 title={oneLine(folder, 500)}>{oneLine(baseName(folder) || "/", 40)}</h2>}
                 <ul>{sessions.map((summary) => Entry(summary, offline, reading))}</ul>
-              </section>
+              </div>
             ))}
             {folders.length > 1 && (
               <select aria-label="Folder" value={folder} onChange={valued((folder) => setUi({ folder }))}>
