@@ -128,6 +128,13 @@ def test_a_dialect_serves_a_client_with_permission_requests(folder: Path) -> Non
     assert not re.search(r"agentrt[\w.]*\._", source)
 
 
+def test_a_driver_of_its_own_works_with_a_pipe_and_in_a_session(folder: Path) -> None:
+    done = run("own_driver.py", "run make clean", folder=folder)
+    assert done.stdout.splitlines() == ["I leave it. [completed]", "I would run it. [completed]"]
+    for name in ("own_driver.py", "mini_driver.py", "mini_agent.py"):
+        assert not re.search(r"agentrt[\w.]*\._", (EXAMPLES / name).read_text())
+
+
 def test_every_example_is_in_the_list() -> None:
     text = (EXAMPLES / "README.md").read_text()
     assert [path.name for path in EXAMPLES.glob("*.py") if f"({path.name})" not in text] == []

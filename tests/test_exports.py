@@ -13,10 +13,12 @@ from collections import Counter
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import get_args
 
 import pytest
 
 import agentrt
+import agentrt.events
 import agentrt.testing
 from agentrt import _public
 from agentrt._homes import HOMES as AT_THE_TOP
@@ -48,6 +50,11 @@ def test_the_reference_has_a_section_per_module_with_all_names_of_it() -> None:
         assert len(found[place]) == len(set(found[place])), place
         assert set(found.pop(place)) == public, place
     assert not found
+
+
+def test_every_kind_of_event_is_public() -> None:
+    kinds = {kind.__name__ for kind in get_args(agentrt.events.Event)}
+    assert kinds <= set(agentrt.events.__all__)
 
 
 def test_the_top_has_what_most_programs_need() -> None:

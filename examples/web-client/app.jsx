@@ -14,7 +14,7 @@ function App() {
   return (
     <>
       <header>
-        <output>{link.status}</output>
+        <output>{link.status === "refused" ? link.reason : link.status}</output>
         <select value={id ?? ""} onChange={(event) => choose(event.target.value)}>
           <option value="" disabled>Sessions</option>
           {sessions.map((info) => (
@@ -68,4 +68,4 @@ function Session({ id }) {
   );
 }
 
-createRoot(document.getElementById("app")).render(<App />);
+createRoot(document.getElementById("root")).render(<App />);

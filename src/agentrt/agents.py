@@ -11,6 +11,7 @@ from ._core.agents import (
     agent_version,
     claude,
     find_agents,
+    own,
     resolve_agent,
     resolve_stored_agent,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "ProtocolName",
     "acp",
     "claude",
+    "own",
     # finding agents on this machine
     "find_agents",
     "FoundAgent",

@@ -1329,8 +1329,8 @@ export interface RunningTurn {
 export interface AgentState {
   /** The name that the session was opened with. */
   name: string;
-  /** The protocol that the agent speaks. */
-  protocol: "acp" | "claude" | "codex";
+  /** The protocol that the agent speaks; `own` for one with a driver of the program. */
+  protocol: "acp" | "claude" | "codex" | "own";
   /** The version that the agent reports. */
   version: string | null;
   /** The process id; null if it does not run on this machine. */

@@ -189,12 +189,18 @@ def _stand_in(agents: ScriptedAgents, agent: Agent, opening: Opening) -> StandIn
 def _program(
     script: Script, agent: Agent, seen: SeenSession
 ) -> Callable[[MemoryAgent], Awaitable[None]]:
+    if agent.protocol == "own":
+        raise AgentStartError(
+            f"{agent.name} has a driver of its own, for which there is no fake agent: test it with"
+            " a program that speaks its protocol"
+        )
+    kind = _KINDS[agent.protocol]
     # A script for an agent takes the fake of that agent's protocol.
     behave = cast("Callable[[FakeAgent], Awaitable[None]]", script)
 
     async def program(process: MemoryAgent) -> None:
         options = {"version": agent.acp_version} if agent.protocol == "acp" else {}
-        async with _KINDS[agent.protocol].serving(process, **options) as fake:
+        async with kind.serving(process, **options) as fake:
             seen.agents.append(fake)
             await behave(fake)
 

@@ -76,6 +76,8 @@ def make_request(options: argparse.Namespace, agent: Agent, config: Config) -> C
     Raises `UsageError`.
     """
     only: list[str] = getattr(options, "only", None) or []
+    if agent.protocol == "own":
+        raise UsageError(f"{agent.name} has a driver of its own, for which there are no checks")
     known = [check.name for check in CHECKS[agent.protocol]]
     if strange := [name for name in only if name not in known]:
         raise UsageError(

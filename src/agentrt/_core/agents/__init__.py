@@ -8,6 +8,7 @@ from .agent import ProtocolName as ProtocolName
 from .agent import Quirks as Quirks
 from .agent import acp as acp
 from .agent import claude as claude
+from .agent import own as own
 from .catalogue import BUILT_IN as BUILT_IN
 from .find import FoundAgent as FoundAgent
 from .find import agent_version as agent_version

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from ..claude.options import ClaudeOptions
+    from ..model.driver import Driver, NewKey
 
 ProtocolName: TypeAlias = Literal["acp", "claude", "codex"]
 """A protocol that agents speak."""
@@ -82,8 +83,8 @@ class Agent(Struct, frozen=True, kw_only=True):
     """The program and its arguments."""
     title: str = ""
     """Name for users."""
-    protocol: ProtocolName = "acp"
-    """The protocol that it speaks."""
+    protocol: ProtocolName | Literal["own"] = "acp"
+    """The protocol that it speaks; `own` for the one of its `driver`."""
     aliases: tuple[str, ...] = ()
     """Other common names of the agent."""
     alternatives: tuple[tuple[str, ...], ...] = ()
@@ -120,6 +121,8 @@ class Agent(Struct, frozen=True, kw_only=True):
     """
     claude: ClaudeOptions | None = None
     """Options for Claude Code; only for the protocol `claude`."""
+    driver: Callable[[NewKey], Driver] | None = None
+    """Function that makes the driver of one process; only for the protocol `own`."""
     acp_version: Literal[1, 2] = 1
     """The highest version of ACP to ask for; only for the protocol `acp`.
 
@@ -175,6 +178,29 @@ def acp(
         quirks=quirks or Quirks(),
         acp_version=version,
     )
+
+
+def own(
+    command: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    driver: Callable[[NewKey], Driver],
+    *,
+    name: str | None = None,
+    title: str = "",
+    env: Mapping[str, str] | None = None,
+    unset_env: Sequence[str] = (),
+    quirks: Quirks | None = None,
+) -> Agent:
+    """Return an agent that speaks a protocol of your own.
+
+    - `command`: a list of words, or one string in shell syntax.
+    - `driver`: is called for each process with a function that makes keys, and returns its driver.
+    - `name`: name of the agent; default: the name of its program.
+    - The others are as in `Agent`.
+
+    Raises `ValueError` for an empty command, or one that cannot be parsed.
+    """
+    agent = acp(command, name=name, title=title, env=env, unset_env=unset_env, quirks=quirks)
+    return msgspec.structs.replace(agent, protocol="own", driver=driver)
 
 
 def claude(

@@ -335,8 +335,8 @@ class AgentState(Struct, frozen=True, gc=False):
 
     name: str
     """The name that the session was opened with."""
-    protocol: Literal["acp", "claude", "codex"]
-    """The protocol that the agent speaks."""
+    protocol: Literal["acp", "claude", "codex", "own"]
+    """The protocol that the agent speaks; `own` for one with a driver of the program."""
     version: str | None = None
     """The version that the agent reports."""
     pid: int | None = None

@@ -82,6 +82,10 @@ def set_up_driver(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup
         from .codex_setup import set_up_codex
 
         return set_up_codex(agent, opening, offer)
+    if agent.protocol == "own":
+        from .own_setup import set_up_own
+
+        return set_up_own(agent, opening, offer)
     from .acp_setup import set_up_acp
 
     return set_up_acp(agent, opening, offer)

@@ -284,6 +284,8 @@ def _counted(
 
 def subject_of(agent: Agent, connect: Connect) -> CheckedAgent:
     """Return an agent of the catalogue, or of a command, as a subject."""
+    if agent.protocol == "own":
+        raise ValueError(f"{agent.name} has a driver of its own, for which there are no checks")
     return CheckedAgent(
         connect=connect,
         protocol=agent.protocol,
