@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import resource
 import sys
 import sysconfig
@@ -58,6 +59,10 @@ VANISH = 20.0
 SLOW = ".venv/bin/python -m pytest --slow"
 LONG = ("slow", "real_agent")
 LEFT_OUT = pytest.StashKey[dict[str, int]]()
+UNREAD = pytest.StashKey[dict[Path, str]]()
+"""Files that were not imported, each with the mark that is the reason."""
+MARKS = re.compile(r"^pytestmark = (?:\[\n(?: .*\n)*\]|.*)", re.MULTILINE)
+"""The marks of all tests of a file."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -84,6 +89,26 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("long" if config.option.slow else "quick")
 
 
+def unwanted(config: pytest.Config) -> list[str]:
+    """The marks of tests that are left out unless their file is named."""
+    return [] if config.option.slow else [m for m in LONG if m not in config.option.markexpr]
+
+
+def is_unread(path: Path, config: pytest.Config) -> bool:
+    """Whether all tests of a file are left out by a mark of the file: importing it in each worker
+    would be a quarter of the time before the first test."""
+    known = config.stash.setdefault(UNREAD, {})
+    if path not in known and path.suffix == ".py" and path.is_file():
+        marks = MARKS.search(path.read_text())
+        words = re.findall(r"pytest\.mark\.(\w+)", marks[0]) if marks is not None else []
+        known[path] = next((mark for mark in unwanted(config) if mark in words), "")
+    return bool(known.get(path))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return is_unread(collection_path, config) or None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what takes long, unless it is asked for: by `--slow`, by `-m`, or by the name of
     its file or of the test itself. (The name of a folder asks for what is quick in it.)"""
@@ -96,10 +121,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     paths = [Path(config.invocation_params.dir, arg.partition("::")[0]) for arg in config.args]
     named = {path.resolve() for path in paths if path.is_file()}
-    unwanted = [mark for mark in LONG if mark not in config.option.markexpr]
-    chosen, left, counts = [], [], dict.fromkeys(unwanted, 0)
+    marks = unwanted(config)
+    chosen, left, counts = [], [], dict.fromkeys(marks, 0)
+    for path, mark in config.stash.get(UNREAD, {}).items():
+        if mark:
+            counts[mark] += path.read_text().count("def test_")
     for item in items:
-        why = next((mark for mark in unwanted if item.get_closest_marker(mark)), None)
+        why = next((mark for mark in marks if item.get_closest_marker(mark)), None)
         if why is None or item.path in named:
             chosen.append(item)
         else:
@@ -125,6 +153,8 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
         files = sorted(Path(__file__).parent.glob("**/test_*.py"))
         start = int(worker[2:]) * len(files) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
         for file in files[start:] + files[:start]:
+            if is_unread(file, session.config):
+                continue
             name, folder = file.stem, file.parent
             if (folder / "__init__.py").exists():
                 name, folder = f"{folder.name}.{name}", folder.parent

@@ -16,6 +16,8 @@ from agentrt import aio
 from aio.kit import PATIENCE, PROGRAMS, processes, run
 from faults.quick import mostly_slow
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = 5
 
 
@@ -37,7 +39,6 @@ def _ended(loop: str, program: str, says: list[str], folder: Path) -> None:
     assert left == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("loop", mostly_slow(["asyncio", "by_hand", "uvloop"], one_in=3))
 @pytest.mark.parametrize(
     ("program", "says"),
@@ -54,7 +55,6 @@ def test_a_program_that_is_ended_in_a_turn_ends_at_once(
     _ended(loop, program, says, tmp_path)
 
 
-@pytest.mark.slow
 def test_programs_cancel_a_turn_from_their_own_task_one_after_the_other(tmp_path: Path) -> None:
     for _ in range(PROGRAMS):
         _ended("asyncio", "cancelled", ["['cancelled']"], tmp_path)
@@ -80,12 +80,10 @@ async def _cancelled_turns(rounds: int) -> None:
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-@pytest.mark.slow
 def test_a_task_cancels_its_turn_again_and_again_and_nothing_is_left() -> None:
     run(lambda: _cancelled_turns(ROUNDS))
 
 
-@pytest.mark.slow
 def test_a_program_runs_loop_after_loop_and_keeps_no_thread() -> None:
     for _ in range(PROGRAMS // ROUNDS):
         run(lambda: _cancelled_turns(ROUNDS))

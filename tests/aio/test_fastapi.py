@@ -21,6 +21,8 @@ from trio_websocket import open_websocket_url
 
 from aio.kit import PATIENCE, PROGRAMS, processes
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
@@ -73,7 +75,6 @@ def turn(port: int, session: str, prompt: str) -> Iterator[Iterator[dict[str, An
         yield (json.loads(line[6:]) for line in lines if line.startswith(b"data: "))
 
 
-@pytest.mark.slow
 def test_events_are_streamed_and_who_goes_away_has_cancelled_the_turn(tmp_path: Path) -> None:
     with served(tmp_path) as port:
         session = new_session(port)
@@ -84,7 +85,6 @@ def test_events_are_streamed_and_who_goes_away_has_cancelled_the_turn(tmp_path: 
         new_session(port)  # and the server ends with sessions open
 
 
-@pytest.mark.slow
 async def test_a_message_cancels_the_task_that_is_in_a_turn(tmp_path: Path) -> None:
     with served(tmp_path) as port, trio.fail_after(3 * PATIENCE):
         session = await trio.to_thread.run_sync(new_session, port)
@@ -100,7 +100,6 @@ async def test_a_message_cancels_the_task_that_is_in_a_turn(tmp_path: Path) -> N
             assert outcome == "completed"
 
 
-@pytest.mark.slow
 async def test_applications_cancel_a_turn_from_their_own_task_one_after_the_other(
     tmp_path: Path,
 ) -> None:

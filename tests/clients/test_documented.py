@@ -14,10 +14,11 @@ from clients.install import root
 from clients.kit import TOKEN, served
 from test_docs import BLOCKS, Block, assert_shows
 
+pytestmark = pytest.mark.slow
+
 MODULES = [block for block in BLOCKS if block.kind == "js npm"]
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("npm_packages")
 @pytest.mark.parametrize("block", MODULES, ids=str)
 async def test_a_module_in_the_documentation_works_with_the_real_packages(block: Block) -> None:

@@ -17,6 +17,8 @@ from clients.kit import TOKEN, served
 from page.kit import NODE, PAGE, needs_node
 from test_docs import BLOCKS, Block, assert_shows
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "clients/js"
 TOOLS = SOURCE / "node_modules"
@@ -91,7 +93,6 @@ async def passes(project: Path, file: str, name: str) -> None:
 
 
 @needs_node
-@pytest.mark.slow
 @needs_tools
 def test_the_module_of_the_page_is_built_from_the_sources(tmp_path: Path) -> None:
     run("node", "build.mjs", "--page", str(tmp_path / "client.js"), cwd=SOURCE)
@@ -99,7 +100,6 @@ def test_the_module_of_the_page_is_built_from_the_sources(tmp_path: Path) -> Non
     assert (tmp_path / "client.js").read_text() == (PAGE / "client.js").read_text(), how
 
 
-@pytest.mark.slow
 @needs_tools
 def test_the_package_contains_code_types_and_schema(project: Path) -> None:
     package = project / "node_modules/agentrt-client"
@@ -112,7 +112,6 @@ def test_the_package_contains_code_types_and_schema(project: Path) -> None:
     assert set(named) <= files
 
 
-@pytest.mark.slow
 @needs_tools
 def test_the_types_fit_a_program_in_typescript(project: Path) -> None:
     (project / "program.ts").write_text(PROGRAM)
@@ -142,7 +141,6 @@ if (ack.ok) {
 """
 
 
-@pytest.mark.slow
 @needs_tools
 @pytest.mark.usefixtures("npm_packages")
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.kind == "js client"], ids=str)
@@ -161,21 +159,18 @@ async def test_a_module_in_the_documentation_works(project: Path, block: Block) 
     assert done.returncode == 0
 
 
-@pytest.mark.slow
 @needs_tools
 @pytest.mark.parametrize("name", names("node.test.mjs"))
 async def test_in_node(project: Path, name: str) -> None:
     await passes(project, "node.test.mjs", name)
 
 
-@pytest.mark.slow
 @needs_tools
 @pytest.mark.parametrize("name", names("react.test.mjs"))
 async def test_with_react(project: Path, name: str) -> None:
     await passes(project, "react.test.mjs", name)
 
 
-@pytest.mark.slow
 @needs_tools
 @pytest.mark.usefixtures("npm_packages")
 @pytest.mark.parametrize("name", names("ai.test.mjs"))

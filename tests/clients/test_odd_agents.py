@@ -15,6 +15,8 @@ import pytest
 
 from agentrt.testing.odd import SHAPES
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs/project/conformance.md"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -60,7 +62,6 @@ QUICK = ("plain", "dies", "permission-in-cancel")
     "shape",
     [pytest.param(s, marks=() if s in QUICK else pytest.mark.slow) for s in SHAPES],
 )
-@pytest.mark.slow
 def test_the_acp_client_does_what_the_page_says(shape: str, tmp_path: Path) -> None:
     report = tmp_path / "report"
     met = meet("odd_acp.py", sys.executable, shape, report)
@@ -68,7 +69,6 @@ def test_the_acp_client_does_what_the_page_says(shape: str, tmp_path: Path) -> N
     assert heard(report)[0]["heard"]["method"] == "initialize"
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not CLAUDE.exists(), reason="needs: python benchmarks/lab.py")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_sdk_for_claude_does_what_the_page_says(shape: str, tmp_path: Path) -> None:
@@ -76,7 +76,6 @@ def test_the_sdk_for_claude_does_what_the_page_says(shape: str, tmp_path: Path) 
     assert words(met) == said(2)[shape]
 
 
-@pytest.mark.slow
 def test_the_report_says_what_the_client_answered(tmp_path: Path) -> None:
     report = tmp_path / "report"
     meet("odd_acp.py", sys.executable, "permission-in-cancel", report)

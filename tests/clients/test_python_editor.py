@@ -15,6 +15,8 @@ import acp
 import pytest
 from acp.schema import AllowedOutcome, ClientCapabilities, FileSystemCapabilities
 
+pytestmark = pytest.mark.slow
+
 PATIENCE = 60.0
 AGENTRT = (sys.executable, "-m", "agentrt")
 
@@ -87,7 +89,6 @@ async def talk(home: Path) -> Editor:
     return editor
 
 
-@pytest.mark.slow
 def test_the_official_client_for_python_has_a_conversation(tmp_path: Path) -> None:
     editor = asyncio.run(asyncio.wait_for(talk(tmp_path), PATIENCE))
     assert editor.asked
@@ -148,6 +149,5 @@ async def talk_together(home: Path) -> None:
         await server.communicate()
 
 
-@pytest.mark.slow
 def test_two_of_them_and_a_script_have_one_conversation_of_a_server(tmp_path: Path) -> None:
     asyncio.run(asyncio.wait_for(talk_together(tmp_path), PATIENCE))

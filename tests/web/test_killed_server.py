@@ -19,6 +19,8 @@ from killable import KilledServer, SeenView, Tab, killed_server
 
 from agentrt.store import open_store
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = 100 if os.environ.get("AGENTRT_FULL") else 4
 SESSIONS = 5
 PATIENCE = 60.0
@@ -59,7 +61,6 @@ def rests(view: SeenView) -> bool:
     return not view.busy and not waits
 
 
-@pytest.mark.slow
 async def test_nothing_that_was_seen_is_lost_and_no_prompt_is_sent_twice(tmp_path: Path) -> None:
     chance = random.Random(os.environ.get("AGENTRT_SEED", "1"))
     async with server_in(tmp_path) as server, trio.open_nursery() as nursery:
@@ -117,7 +118,6 @@ async def test_nothing_that_was_seen_is_lost_and_no_prompt_is_sent_twice(tmp_pat
     print(f"{ROUNDS} rounds: {got.total()} prompts, {seen} events seen")
 
 
-@pytest.mark.slow
 async def test_commands_that_are_sent_again_behind_a_kill_are_answered_and_done_once(
     tmp_path: Path,
 ) -> None:

@@ -9,8 +9,9 @@ import trio
 
 from web.rounds import play
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 async def test_a_client_that_is_cut_off_at_random_frames_misses_nothing(tmp_path: Path) -> None:
     with trio.fail_after(120):
         did = await play(rounds=60, seed=1, folder=tmp_path)

@@ -17,6 +17,8 @@ from agentrt._serve.security import Security
 from agentrt._serve.server import open_site
 from agentrt.testing import FakeAcpAgent
 
+pytestmark = pytest.mark.slow
+
 WORDS = 2_000
 ALL, DEAF, CUT = 200, 20, 20
 
@@ -54,7 +56,6 @@ class Healthy:
             wire.take(payload)
 
 
-@pytest.mark.slow
 async def test_w8_a_crowd_of_which_some_never_read_and_some_are_cut_off() -> None:
     limits = agentrt.Limits(ws_write_timeout_s=10.0, viewer_outbox_bytes=200_000)
     security = Security(token=TOKEN)
