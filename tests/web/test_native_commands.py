@@ -537,6 +537,7 @@ async def test_a_mere_viewer_sees_everything_and_changes_nothing(
             "folder": {"session": id},
             "file": {"session": id, "path": "x"},
             "folders": {},
+            "uncommitted": {"session": id},
             "wire": {"session": id},
             "stop_all": {},
         }.items():

@@ -108,6 +108,16 @@ async def viewing(cwd: Path, **fields: object) -> AsyncIterator[tuple[Tab, str]]
         yield tab, str(new["session"])
 
 
+async def test_the_difference_to_the_last_commit_is_shown(folder: Path) -> None:
+    async with viewing(folder) as (tab, id):
+        assert await tab.refused("uncommitted", session=id) == "unsupported"
+        await trio.run_process(["git", "init", "--quiet", str(folder)])
+        found = await tab.ok("uncommitted", session=id)
+        assert (found["commit"], found["left_out"]) == ("", [])
+        [readme] = [each for each in found["files"] if each["path"] == f"{folder}/README.md"]
+        assert readme["patch"].startswith("diff --git a/README.md b/README.md\nnew file mode")
+
+
 async def test_a_folder_is_listed_without_its_ignored_files(folder: Path) -> None:
     (folder / ".git").mkdir()
     (folder / ".git" / "HEAD").write_text("ref: refs/heads/topic/one\n")

@@ -3,7 +3,7 @@
 import { checked, type AgentClient } from "./client.js";
 import type { AttachedSession } from "./model.js";
 import type { View } from "./reduce.js";
-import type { Ack, Block, CancelResult, ContentResult, FileResult, FolderResult, ItemStatus, PromptCommand, PromptResult, FileCommand, TurnRecord } from "./wire.js";
+import type { Ack, Block, CancelResult, ContentResult, FileResult, FolderResult, ItemStatus, PromptCommand, PromptResult, FileCommand, TurnRecord, UncommittedResult } from "./wire.js";
 
 /** The end of a prompt's turn. */
 export interface TurnEnd extends TurnRecord {
@@ -137,6 +137,11 @@ export class Session {
   /** Read a piece of a file in the session's folders, from the byte `start` on. */
   async file(path: string, start = 0, encoding: FileCommand["encoding"] = "text"): Promise<FileResult> {
     return checked(await this.#client.send({ type: "file", session: this.id, path, start, encoding }));
+  }
+
+  /** Compare the files of the session's folder with the last git commit. */
+  async uncommitted(): Promise<UncommittedResult> {
+    return checked(await this.#client.send({ type: "uncommitted", session: this.id }));
   }
 
   /** Load the turns before those that are shown. Returns false if there are none. */

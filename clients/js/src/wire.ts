@@ -472,6 +472,18 @@ export interface FoldersCommand {
   id: string;
 }
 
+/** Show the difference between the files of the session's folder and the last git commit. */
+export interface UncommittedCommand {
+  type: "uncommitted";
+  /** The session's id. */
+  session: string;
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
+  id: string;
+}
+
 /** List the checkpoints of the session's folder. */
 export interface CheckpointsListCommand {
   type: "checkpoints";
@@ -559,7 +571,7 @@ export interface BeatCommand {
   type: "beat";
 }
 
-export type ClientFrame = HelloCommand | AttachCommand | DetachCommand | HistoryCommand | ContentCommand | PromptCommand | RetellCommand | CancelCommand | PermissionCommand | ToolResultCommand | QueueRemoveCommand | QueueEditCommand | QueuePromoteCommand | QueueResumeCommand | SessionNewCommand | SessionListCommand | SessionLoadCommand | SessionCloseCommand | SessionDeleteCommand | SessionForkCommand | SessionRenameCommand | SessionSetModeCommand | SessionSetModelCommand | SessionSetOptionCommand | FilesCommand | FolderCommand | FileCommand | FoldersCommand | CheckpointsListCommand | CheckpointsDiffCommand | CheckpointsRestoreCommand | WireCommand | TaskStopCommand | StopAllCommand | BeatCommand;
+export type ClientFrame = HelloCommand | AttachCommand | DetachCommand | HistoryCommand | ContentCommand | PromptCommand | RetellCommand | CancelCommand | PermissionCommand | ToolResultCommand | QueueRemoveCommand | QueueEditCommand | QueuePromoteCommand | QueueResumeCommand | SessionNewCommand | SessionListCommand | SessionLoadCommand | SessionCloseCommand | SessionDeleteCommand | SessionForkCommand | SessionRenameCommand | SessionSetModeCommand | SessionSetModelCommand | SessionSetOptionCommand | FilesCommand | FolderCommand | FileCommand | FoldersCommand | UncommittedCommand | CheckpointsListCommand | CheckpointsDiffCommand | CheckpointsRestoreCommand | WireCommand | TaskStopCommand | StopAllCommand | BeatCommand;
 
 // Results
 
@@ -714,6 +726,16 @@ export interface FoldersResult {
   complete: boolean;
 }
 
+/** The difference between the files of the session's folder and the last git commit. */
+export interface UncommittedResult {
+  /** The id of the commit; empty before the first one. */
+  commit: string;
+  /** The files that differ, by path. */
+  files: UncommittedFile[];
+  /** The paths of further files, which are too large or too many to be compared. */
+  left_out: string[];
+}
+
 /** The checkpoints of the session's folder. */
 export interface CheckpointsResult {
   /** The checkpoints, oldest first. */
@@ -744,7 +766,7 @@ export interface StopAllResult {
   cancelled: number;
 }
 
-export type CommandResult = HelloResult | AttachResult | SessionResult | HistoryResult | ContentResult | PromptResult | CancelResult | DoneResult | ListResult | CloseResult | FilesResult | FolderResult | FileResult | FoldersResult | CheckpointsResult | DiffResult | RestoreResult | WireResult | StopAllResult;
+export type CommandResult = HelloResult | AttachResult | SessionResult | HistoryResult | ContentResult | PromptResult | CancelResult | DoneResult | ListResult | CloseResult | FilesResult | FolderResult | FileResult | FoldersResult | UncommittedResult | CheckpointsResult | DiffResult | RestoreResult | WireResult | StopAllResult;
 
 // Server frames
 
@@ -1762,6 +1784,14 @@ export interface FolderEntry {
   size_bytes: number;
 }
 
+/** A file that differs from the last git commit. */
+export interface UncommittedFile {
+  /** Its absolute path. */
+  path: string;
+  /** The difference, in the unified format; it does not contain the content of a binary file. */
+  patch: string;
+}
+
 /**
  * The files of a folder at one moment.
  *
@@ -1886,6 +1916,7 @@ export type ResultOf<C> =
   C extends { type: "folder" } ? FolderResult :
   C extends { type: "file" } ? FileResult :
   C extends { type: "folders" } ? FoldersResult :
+  C extends { type: "uncommitted" } ? UncommittedResult :
   C extends { type: "checkpoints"; op: "list" } ? CheckpointsResult :
   C extends { type: "checkpoints"; op: "diff" } ? DiffResult :
   C extends { type: "checkpoints"; op: "restore" } ? RestoreResult :

@@ -374,6 +374,10 @@ class ListFolders(ViewerCommand, tag="folders"):
     """The folder, absolute or relative to the server's; `~` is the home of the server's user."""
 
 
+class ShowUncommitted(ForSession, tag="uncommitted"):
+    """Show the difference between the files of the session's folder and the last git commit."""
+
+
 class ForCheckpoints(ForSession, tag="checkpoints"):
     """Base of the commands about the checkpoints of a session's folder."""
 
@@ -406,7 +410,15 @@ class ShowWire(ForSession, tag="wire"):
     """Show the messages between the server and the agent, since they were first asked for."""
 
 
-READS: Final = (FindFiles, ListFolder, ReadFile, ListFolders, ListCheckpoints, DiffCheckpoints)
+READS: Final = (
+    FindFiles,
+    ListFolder,
+    ReadFile,
+    ListFolders,
+    ShowUncommitted,
+    ListCheckpoints,
+    DiffCheckpoints,
+)
 """Commands that change nothing, so that a repeated one may be carried out again."""
 
 

@@ -10,8 +10,10 @@ from functools import partial
 from typing import Final, TypeVar
 
 import trio
+from msgspec.structs import asdict
 
 from .._base.listing import MAX_FILES, likeliest, walk
+from ..errors import FilesError
 from ..hosting import FolderView
 from ..lowlevel import CommandFields, CommandRefused
 from .folders import Folders
@@ -34,6 +36,9 @@ MAX_CACHED_LISTINGS: Final = 4
 
 MAX_VIEW_THREADS: Final = 4
 """Concurrent reads of files and folders: more would only wait for the same disk."""
+
+COMPARE_TIMEOUT_S: Final = 20.0
+"""The time limit of each git command of a comparison with the last commit."""
 
 MAX_OFFERED_FOLDERS: Final = 1_000
 """Maximum folders in one answer."""
@@ -129,6 +134,14 @@ class FileViewer:
         except CommandRefused:
             parent = None
         return {"path": folder, "parent": parent, "folders": names, "complete": complete}
+
+    async def uncommitted(self, cwd: str) -> CommandFields:
+        """Compare a session's folder with the last git commit. Raises `CommandRefused`."""
+        try:
+            look = partial(FolderView(cwd).uncommitted, COMPARE_TIMEOUT_S)
+            return asdict(await self._read(cwd, look))
+        except FilesError as error:
+            raise CommandRefused("unsupported", str(error)) from error
 
     async def _read(self, path: str, look: Callable[[], T]) -> T:
         if "\0" in path:

@@ -367,6 +367,26 @@ class FoldersResult(Struct):
     """False if there are more than 1,000."""
 
 
+class UncommittedFile(Struct):
+    """A file that differs from the last git commit."""
+
+    path: str
+    """Its absolute path."""
+    patch: str
+    """The difference, in the unified format; it does not contain the content of a binary file."""
+
+
+class UncommittedResult(Struct):
+    """The difference between the files of the session's folder and the last git commit."""
+
+    commit: str
+    """The id of the commit; empty before the first one."""
+    files: list[UncommittedFile]
+    """The files that differ, by path."""
+    left_out: list[str]
+    """The paths of further files, which are too large or too many to be compared."""
+
+
 class CheckpointsResult(Struct):
     """The checkpoints of the session's folder."""
 
@@ -452,6 +472,7 @@ RESULTS: Final[dict[type[Struct], type[Struct]]] = {
     c.ListFolder: FolderResult,
     c.ReadFile: FileResult,
     c.ListFolders: FoldersResult,
+    c.ShowUncommitted: UncommittedResult,
     c.ListCheckpoints: CheckpointsResult,
     c.DiffCheckpoints: DiffResult,
     c.RestoreCheckpoint: RestoreResult,

@@ -496,7 +496,7 @@ def _in_session(
             return {}
         case c.FindFiles(query=query):
             return partial(_find_files, hub, _open_info(hub, session).cwd, query)
-        case c.ListFolder() | c.ReadFile():
+        case c.ListFolder() | c.ReadFile() | c.ShowUncommitted():
             return _view_files(hub, _open_info(hub, session), command)
     return _job_in(hub, client, session, command)
 
@@ -743,9 +743,13 @@ async def _find_files(hub: Hub, folder: str, query: str) -> CommandFields:
     return {"files": files, "complete": complete}
 
 
-def _view_files(hub: Hub, info: SessionInfo, command: c.ListFolder | c.ReadFile) -> Job:
+def _view_files(
+    hub: Hub, info: SessionInfo, command: c.ListFolder | c.ReadFile | c.ShowUncommitted
+) -> Job:
     """Return a job that reads files of a session's folders."""
     viewer = hub.file_viewer
+    if isinstance(command, c.ShowUncommitted):
+        return partial(viewer.uncommitted, info.cwd)
     if isinstance(command, c.ListFolder):
         return partial(viewer.folder, info.cwd, info.roots, command.path)
     encoded = command.encoding == "base64"

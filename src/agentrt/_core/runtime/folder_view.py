@@ -12,6 +12,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from ..._base.listing import branch_of, exclusion
 from ..acp.files import NotAllowed, RootedName, Roots, open_regular
+from ..files.uncommitted import ComparedFolder, uncommitted
 
 MAX_SHOWN_ENTRIES: Final = 2_000
 """Maximum entries of one folder that are shown."""
@@ -86,6 +87,13 @@ class FolderView:
         folders = {os.path.realpath(folder) for folder in (cwd, *roots)}
         self._folders = sorted(folders, key=len, reverse=True)
         self._roots = Roots((cwd, *roots))
+
+    def uncommitted(self, timeout_s: float) -> ComparedFolder:
+        """Compare the working folder with the last commit of its git repository.
+
+        `timeout_s` limits each of several git commands. Raises `FilesError`.
+        """
+        return uncommitted(self._cwd, timeout_s)
 
     def branch(self) -> str | None:
         """Return the git branch of the working folder, if it has one."""
