@@ -104,9 +104,19 @@ def do(word: str, rest: str) -> None:
             cancelled.wait(60)
         case "begin":  # a call that goes on while others are made
             tool(rest, kind="execute", rawInput={"command": rest})
+        case "delegate":  # to a sub-agent, which takes a step until it is stopped
+            able = {"cancel": {}}
+            update("subagent_update", sessionId="child", title=rest, capabilities=able)
+            step = {"toolCallId": "inner", "title": "look around", "status": "in_progress"}
+            told = {"sessionId": "child", "update": {"sessionUpdate": "tool_call", **step}}
+            send({"method": "session/update", "params": told})
+            cancelled.wait(60)
+            cancelled.clear()
+            state = {"state": "idle", "stopReason": "cancelled"}
+            update("subagent_update", sessionId="child", state=state)
         case "show":
             call = tool(rest, kind="edit")
-            update("tool_call_update", toolCallId=call, status="completed", **TEXTS[rest])
+            update("tool_call_update", toolCallId=call, **{"status": "completed", **TEXTS[rest]})
         case "ask":
             about = TEXTS.get(rest, rest)
             told = {"toolCallId": f"call-{next(calls)}", "title": rest}

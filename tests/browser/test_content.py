@@ -101,7 +101,7 @@ def test_code_is_copied_without_a_secure_connection(shown: Shown) -> None:
     page = shown({"code": "```\nfirst line\nsecond\n```"})
     page.evaluate(NO_CLIPBOARD)
     ask(page, "say code")
-    page.get_by_role("button", name="Copy").click()
+    page.get_by_role("button", name="Copy", exact=True).click()
     box = page.get_by_label("Message the agent")
     box.focus()
     page.keyboard.press("Control+V")
@@ -112,7 +112,7 @@ def test_that_nothing_could_be_copied_is_said(shown: Shown) -> None:
     page = shown({"code": "```\nfirst line\n```"})
     page.evaluate(f"{NO_CLIPBOARD}; document.execCommand = () => false")
     ask(page, "say code")
-    page.get_by_role("button", name="Copy").click()
+    page.get_by_role("button", name="Copy", exact=True).click()
     expect(page.locator("body")).to_contain_text("blocks copying from this page")
 
 
@@ -143,7 +143,7 @@ def test_long_output_opens_at_its_end_and_can_be_seen_copied_and_saved_whole(sho
     output.get_by_role("button", name="Show all").click()
     expect(output).to_contain_text("line 0 of the build")
     expect(output.locator("figcaption")).not_to_contain_text("hidden")
-    output.get_by_role("button", name="Copy").click()
+    output.get_by_role("button", name="Copy", exact=True).click()
     expect(output.locator("button.done")).to_be_visible()
     page.get_by_label("Message the agent").press("ControlOrMeta+v")
     expect(page.get_by_label("Message the agent")).to_have_value(

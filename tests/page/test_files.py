@@ -93,7 +93,7 @@ def test_the_plain_page_is_served_without_a_build(tmp_path: Path) -> None:
     assert "/page/app.js" not in served
     named = re.findall(r'(?:href|src)="([^"]+)"', (PAGE / "index.html").read_text())
     named += re.findall(r'"\./([^"]+)"', (PAGE / "page.css").read_text())
-    assert len(named) == 8
+    assert len(named) == 9
     assert {path.removeprefix("page/") for path in named} <= {path[6:] for path in served}
 
 

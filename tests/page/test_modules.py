@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -270,14 +271,14 @@ def test_words_that_name_a_file_can_be_pressed(call: Call, words: str, good: boo
 def test_a_diff_has_the_lines_that_differ_and_three_around_them(call: Call) -> None:
     before = "".join(f"{n}\n" for n in range(1, 31))
     after = before.replace("10\n", "ten\n").replace("25\n", "")
-    parts = call("diff", "hunks", before, after)
+    parts = call("review", "hunks", before, after)
     shown = [[f"{line['sign']}{line['text']}" for line in part] for part in parts]
     assert shown == [
         [" 7", " 8", " 9", "-10", "+ten", " 11", " 12", " 13"],
         [" 22", " 23", " 24", "-25", " 26", " 27", " 28"],
     ]
     assert [parts[1][4][key] for key in ("before", "after")] == [26, 25]
-    assert call("diff", "summary", parts) == "+1 −2"
+    assert call("review", "summary", parts) == "+1 −2"
 
 
 lines = st.lists(st.sampled_from(["a", "b", "c", ""]), max_size=12).map("\n".join)
@@ -288,7 +289,7 @@ lines = st.lists(st.sampled_from(["a", "b", "c", ""]), max_size=12).map("\n".joi
     max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_any_two_versions_can_be_compared(call: Call, before: str, after: str) -> None:
-    parts = call("diff", "hunks", before, after)
+    parts = call("review", "hunks", before, after)
     for part in parts:
         assert any(line["sign"] != " " for line in part)
         for line in part:
@@ -406,6 +407,113 @@ def test_a_path_is_shown_as_seen_from_the_session(
 )
 def test_a_file_is_called_by_the_end_of_its_address(call: Call, uri: str, name: str) -> None:
     assert call("format", "fileName", uri) == name
+
+
+# --- changes
+
+WORDS = st.lists(st.sampled_from(["one", "two", " ", "(", "é", "="]), max_size=12).map("".join)
+
+
+@given(before=WORDS, after=WORDS)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_two_lines_are_the_same_but_for_the_words_that_differ(
+    call: Call, before: str, after: str
+) -> None:
+    def rest(text: str, places: list[int]) -> str:
+        ends = [0, *places, len(text)]
+        return "".join(text[a:b] for a, b in zip(ends[::2], ends[1::2], strict=True))
+
+    old, now = call("review", "wordsThatDiffer", before, after)
+    if old or now:
+        assert rest(before, old) == rest(after, now)
+    for text, places in ((before, old), (after, now)):
+        assert places == sorted(places)
+        pieces = call("review", "marked", [{"text": text, "style": "", "differs": False}], places)
+        assert "".join(piece["text"] for piece in pieces) == text
+
+
+LINES = st.lists(st.sampled_from(["a", "b", "", "-", "+ ", "@@"]), max_size=8)
+
+
+@given(before=LINES, after=LINES)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_patch_has_the_lines_of_the_versions_that_it_is_of(
+    call: Call, before: list[str], after: list[str]
+) -> None:
+    told = difflib.unified_diff(before, after, "a/x", "b/x", n=99, lineterm="")
+    parts = call("review", "patched", "".join(f"{line}\n" for line in told))
+    if before == after:
+        assert parts == []
+        return
+    [lines] = parts
+    assert [line["text"] for line in lines if line["sign"] != "+"] == before
+    assert [line["text"] for line in lines if line["sign"] != "-"] == after
+    pairs = call("review", "paired", lines)
+    assert [old["text"] for old, _ in pairs if old] == before
+    assert [now["text"] for _, now in pairs if now] == after
+
+
+def tool(id: str, turn: str, path: str, old: str | None, new: str, **fields: str) -> dict[str, Any]:
+    diff = {"type": "diff", "path": path, "oldText": old, "newText": new}
+    return {"id": id, "type": "tool", "turn": turn, "status": "completed", **fields} | {
+        "tool": {"content": [diff]}
+    }
+
+
+def test_changes_that_go_on_from_each_other_are_one(call: Call) -> None:
+    items = [
+        tool("1", "t1", "/a", "x", "y"),
+        tool("2", "t1", "/b", None, "n"),
+        tool("3", "t2", "/a", "y", "z"),
+        tool("4", "t2", "/a", "other", "part"),
+        tool("5", "t2", "/a", "part", "never", status="denied"),
+    ]
+    found = {
+        each["path"]: [(change["before"], change["after"]) for change in each["changes"]]
+        for each in call("changed", "changedFiles", items, None)
+    }
+    assert found == {"/a": [("x", "z"), ("other", "part")], "/b": [(None, "n")]}
+    [of_turn] = call("changed", "changedFiles", items[:3], "t2")
+    assert [(c["before"], c["after"]) for c in of_turn["changes"]] == [("y", "z")]
+    assert call("changed", "changingTurns", items) == ["t1", "t2"]
+
+
+# --- runs of calls
+
+ITEMS = st.lists(
+    st.tuples(
+        st.sampled_from(["tool", "tool", "tool", "thought", "text"]),
+        st.sampled_from(["completed", "completed", "failed", "running"]),
+        st.sampled_from(["read", "execute", "edit"]),
+        st.sampled_from(["t1", "t2"]),
+    ),
+    max_size=14,
+)
+
+
+@given(given_items=ITEMS)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_every_item_is_in_one_line_and_only_quiet_calls_share_one(
+    call: Call, given_items: list[tuple[str, str, str, str]]
+) -> None:
+    items = [
+        {"id": str(at), "type": type, "status": status, "turn": turn, "tool": {"kind": kind}}
+        for at, (type, status, kind, turn) in enumerate(given_items)
+    ]
+    rows = call("runs", "inRuns", items)
+    assert [id for row in rows for id in row["ids"]] == [item["id"] for item in items]
+    for row in rows:
+        inner = [items[int(id)] for id in row["ids"]]
+        if len(inner) == 1:
+            continue
+        calls = [item for item in inner if item["type"] == "tool"]
+        assert len(calls) >= 3
+        assert inner[0] in calls
+        assert inner[-1] in calls
+        assert len({item["turn"] for item in inner}) == 1
+        assert all(item["status"] == "completed" for item in calls)
+        assert all(item["tool"]["kind"] in ("read", "execute") for item in calls)
+        assert all(item["type"] in ("tool", "thought") for item in inner)
 
 
 # --- completion

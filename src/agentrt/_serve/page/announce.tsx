@@ -1,9 +1,11 @@
 // What a screen reader is told: finished things, and never single words of an answer.
 
+import { signal } from "@preact/signals";
 import { isOver } from "./client.js";
 import { oneLine } from "./safe.js";
 import { STATUS, titleOf } from "./toolcard.js";
-import { OUTCOMES } from "./transcript.js";
+import { seatNow, ui } from "./store.js";
+import { OUTCOMES } from "./ending.js";
 
 /** Characters of an answer that are read by themselves; the rest is there to be read. */
 const LONGEST = 1_500;
@@ -38,22 +40,24 @@ function finished(item: w.Item): string {
   return "";
 }
 
-let last: { seat: Seat | undefined; session: string | null; said: string[] } = {
-  seat: undefined,
-  session: null,
-  said: [],
-};
+let last: { seat: Seat | undefined; session: string | null } = { seat: undefined, session: null };
 
-export function Announcer({ seat, session }: { seat: Seat | undefined; session: string | null }) {
-  if (seat !== last.seat) {
-    const fresh = seat && last.seat && last.session === session ? changes(last.seat, seat) : [];
-    last = { seat, session, said: fresh.length ? fresh : last.session === session ? last.said : [] };
-  }
-  return (
-    <div class="unseen" role="status" aria-live="polite">
-      {last.said.map((words) => (
-        <p>{words}</p>
-      ))}
-    </div>
-  );
+/** What is said just now. */
+const said = signal<string[]>([]);
+
+/** To be called whenever anything has changed. */
+export function announce() {
+  const [seat, { session }] = [seatNow(), ui()];
+  if (seat === last.seat) return;
+  const fresh = seat && last.seat && last.session === session ? changes(last.seat, seat) : [];
+  if (fresh.length || last.session !== session) said.value = fresh;
+  last = { seat, session };
 }
+
+export const Announcer = () => (
+  <div class="unseen" role="status" aria-live="polite">
+    {said.value.map((words) => (
+      <p>{words}</p>
+    ))}
+  </div>
+);

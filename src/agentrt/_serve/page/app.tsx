@@ -1,12 +1,14 @@
-// The whole page, drawn from the store once a frame.
+// The whole page.
 
+import { signal } from "@preact/signals";
 import { render } from "preact";
 import { choose, connection, hashed, stop } from "./actions.js";
-import { Announcer } from "./announce.js";
+import { announce, Announcer } from "./announce.js";
 import { arrive, leave } from "./away.js";
 import { Aside } from "./aside.js";
 import { addFiles } from "./attach.js";
 import { Banner, Elsewhere, Notes } from "./banner.js";
+import { Changes } from "./changes.js";
 import { Composer } from "./composer.js";
 import { Dialog } from "./dialog.js";
 import { Files } from "./files.js";
@@ -25,12 +27,17 @@ import { refreshBranch } from "./statusbar.js";
 import { field, listen, model, seat, setUi, ui } from "./store.js";
 import { Transcript } from "./transcript.js";
 
+/** Whether what is shown may be old. */
+const isOffline = signal(true);
+
+const look = () => (isOffline.value = ui().link.status !== "open" || connection.silent());
+
 function App() {
-  const { link, session, panel, creating } = ui();
+  const { session, panel, creating } = ui();
   const { server, sessions } = model();
   const here = seat();
   const summary = sessions.find((each) => each.session === session);
-  const offline = link.status !== "open" || connection.silent();
+  const offline = isOffline.value;
   const reading = server?.role === "viewer";
   const cwd = summary?.cwd ?? "/";
   return (
@@ -75,7 +82,7 @@ function App() {
           </div>
         )}
       </main>
-      <Announcer seat={here} session={session} />
+      <Announcer />
       {creating && (
         <Dialog label="New session" onClose={() => setUi({ creating: false })}>
           <NewSession first={false} />
@@ -86,6 +93,9 @@ function App() {
           <h2>Settings</h2>
           <Settings seat={here} offline={offline} reading={reading} />
         </Dialog>
+      )}
+      {panel === "changes" && here && session && (
+        <Changes key={`changes ${session}`} seat={here} cwd={cwd} off={offline || reading} />
       )}
       {panel === "frames" && <Frames />}
       {panel === "palette" && <Palette />}
@@ -107,10 +117,6 @@ function Away({ session }: { session: string }): Shown {
       {iconButton("close", "Dismiss", close)}
     </p>
   );
-}
-
-function draw() {
-  render(<App />, document.getElementById("page") as HTMLElement);
 }
 
 /** Times move on while something is being timed. */
@@ -179,7 +185,7 @@ function kept() {
 }
 
 export function start() {
-  [draw, attract, fade, arrive, () => void refreshBranch()].forEach(listen);
+  [look, attract, announce, fade, arrive, () => void refreshBranch()].forEach(listen);
   addEventListener("visibilitychange", () => document.hidden && leave(), true);
   addEventListener("pagehide", leave);
   addEventListener("visibilitychange", back, true);
@@ -194,10 +200,11 @@ export function start() {
   fit();
   setInterval(tick, 1000);
   connection.start();
-  draw();
+  render(<App />, document.getElementById("page") as HTMLElement);
 }
 
 // For tests, and for the console of a developer: `const { model } = await import("/page/app.js")`.
 export { ask } from "./ask.js";
 export { client, connection } from "./actions.js";
 export { model, seat, ui } from "./store.js";
+export { options } from "preact";

@@ -17,7 +17,9 @@ export function Aside({ seat, offline, reading }: { seat: Seat; offline: boolean
   const sending = seat.view.state.turn ? sendingHere() : [];
   return (
     <div class="aside">
-      {plan.length > 0 && <Plan plan={plan} />}
+      {(seat.view.state.turn ? plan.length > 0 : plan.some(({ status }) => status !== "completed")) && (
+        <Plan plan={plan} />
+      )}
       {tasks.size > 0 && <Tasks tasks={[...tasks.values()]} offline={offline} off={off} />}
       {(waiting.length + sending.length > 0 || (paused && !seat.gone)) && (
         <Queue waiting={waiting} sending={sending} paused={paused} gone={seat.gone} off={off} />

@@ -16,7 +16,7 @@ const LONGEST_RETRY_MS = 10_000;
 /** Characters of texts that were given up on, which are remembered. */
 const REMEMBERED = 2_000_000;
 
-type Parser = "screen" | "colours" | "math" | "whole" | "open";
+type Parser = "screen" | "colours" | "review" | "math" | "whole" | "open";
 type Question = { name: Parser; given: any[]; key: string; done: (found: any) => void };
 
 const waiting: Question[] = [];

@@ -9,7 +9,6 @@ import { here, model, setUi, ui } from "./store.js";
 
 export function Banner({ seat }: { seat: Seat | undefined }) {
   const { link } = ui();
-  const ago = duration(ui().now - link.heard);
   if (link.status === "refused") {
     return (
       <div class="banner bad">
@@ -24,7 +23,7 @@ export function Banner({ seat }: { seat: Seat | undefined }) {
     return (
       <div class="banner">
         <p>
-          <strong>Reconnecting…</strong> <span aria-hidden="true">Last update {ago} ago.</span>{" "}
+          <strong>Reconnecting…</strong> <span aria-hidden="true">Last update {duration(ui().now - link.heard)} ago.</span>{" "}
           <small>{plain(link.reason)}</small>
         </p>
         <button onClick={() => connection.probe()}>Try now</button>

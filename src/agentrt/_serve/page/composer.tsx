@@ -131,6 +131,7 @@ export function Composer({ seat, offline, reading }: { seat: Seat | undefined; o
   const editing = Boolean(ui().editing);
   const label = editing ? "Save" : busy ? "Queue" : "Send";
   const area = field();
+  void ui().caret; // what is offered depends on it
   const completion = area && completionAt(area, seat);
   if (reading) return <p class="composer reading-only">View only.</p>;
   return (
@@ -158,7 +159,7 @@ export function Composer({ seat, offline, reading }: { seat: Seat | undefined; o
         placeholder={editing ? "Edit the queued prompt" : busy ? "Queue a follow-up…" : HINT}
         onInput={valued((words) => (setDraft(words), setUi({ completing: null })))}
         onKeyDown={(event: KeyboardEvent) => onKey(event, busy)}
-        onSelect={() => setUi({})}
+        onSelect={({ currentTarget }) => setUi({ caret: currentTarget.selectionEnd })}
         onPaste={(event: ClipboardEvent) => {
           const files = event.clipboardData?.files;
           if (files?.length) (event.preventDefault(), addFiles(files));

@@ -65,3 +65,9 @@ export function decoded(text: string): string {
 
 /** What the file of a URI is called */
 export const fileName = (uri: string): string => decoded(baseName(uri).split(":").pop() || uri);
+
+/** What a file's name says of its language */
+export function ending(path: string): string {
+  const name = path.split("/").pop() ?? "";
+  return name.includes(".") ? (name.split(".").pop() ?? "") : name;
+}

@@ -1,6 +1,8 @@
 // The line above the conversation: which session it is, what it is doing, and its settings.
 
+import { signal } from "@preact/signals";
 import { setMode, setModelOf, setOption } from "./actions.js";
+import { ChangesButton } from "./changes.js";
 import { duration } from "./format.js";
 import { icon, iconButton, valued } from "./html.js";
 import { isStopping, sendingHere } from "./pending.js";
@@ -97,6 +99,7 @@ export function Header({
         </span>
       )}
       {seat && iconButton("search", "Search and outline", () => setUi({ panel: "outline" }))}
+      {seat && <ChangesButton off={offline} />}
       {iconButton("gear", "Settings", () => setUi({ panel: "settings" }))}
     </header>
   );
@@ -159,12 +162,16 @@ export function Settings({ seat, offline, reading }: { seat: Seat | undefined; o
   );
 }
 
+/** How often the browser has been asked for permission. */
+const permissions = signal(0);
+
 /** Whether the browser tells when somebody looks elsewhere. */
 function Notified() {
+  void permissions.value;
   const allowed = "Notification" in window && window.isSecureContext ? Notification.permission : "none";
   if (allowed === "default") {
     return (
-      <button onClick={() => Notification.requestPermission().then(() => setUi({}))}>
+      <button onClick={() => Notification.requestPermission().then(() => permissions.value++)}>
         Notify me when an agent waits or is done
       </button>
     );

@@ -2,11 +2,12 @@
 
 import { Component, type ComponentClass } from "preact";
 
-/** A component that is drawn again only if one of its properties is another object. What cannot be
+/** A component that is drawn again only if one of its properties, or something that it
+ *  has read of the store, is another object. What cannot be
  *  drawn costs itself, and not the page. */
 export abstract class Still<P extends object> extends Component<P> {
-  shouldComponentUpdate(next: P) {
-    return differ(this.props as Record<string, unknown>, next as Record<string, unknown>);
+  shouldComponentUpdate(next: P, state: unknown) {
+    return state !== this.state || differ(this.props as Record<string, unknown>, next as Record<string, unknown>);
   }
 
   abstract draw(props: P): Shown;
@@ -83,6 +84,8 @@ const ICONS = {
   folder: "M3 6h6l2 2h10v11H3z",
   archive: "M4 5h16v4H4zM5 9v10h14V9M10 13h4",
   again: "M5 12a7 7 0 1 0 2-5M7 3v4h4",
+  changes: "M6 4h12v16H6zM9 9h6M12 6v6M9 16h6",
+  copy: "M9 9h11v11H9zM5 15H4V4h11v1",
   wire: "M8 6l-5 6 5 6M16 6l5 6-5 6M13 4l-2 16",
 };
 

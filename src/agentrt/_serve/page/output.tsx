@@ -3,7 +3,7 @@
 
 import { BlockView, Markdown, Terminal } from "./content.js";
 import { code } from "./code.js";
-import { within } from "./format.js";
+import { ending, within } from "./format.js";
 import { running } from "./safe.js";
 
 /** A text, and how it is to be shown. `first` is the number of its first line. */
@@ -34,12 +34,6 @@ export function reading(tool: w.ToolCall | null | undefined, given: string): Rea
   if (fenced) return { as: "code", text, language };
   if (kind === "search") return { as: "code", text, language: "" };
   return { as: WRITTEN.has(kind) ? "markdown" : "words", text };
-}
-
-/** What a file's name says of its language */
-function ending(path: string): string {
-  const name = path.split("/").pop() ?? "";
-  return name.includes(".") ? (name.split(".").pop() ?? "") : name;
 }
 
 const FENCE = /^(?:`{3,}|~{3,})/;

@@ -8,6 +8,7 @@ export async function load(name: string) {
   if (name === "screen") await Promise.all([import("./ansi.js"), import("./screen.js")]);
   else if (name === "colours") await import("./highlight.js");
   else if (name === "math") await import("./math.js");
+  else if (name === "review") await Promise.all([import("./highlight.js"), import("./review.js")]);
   else await import("./parse.js");
 }
 
@@ -46,6 +47,24 @@ export async function math(source: string, display: boolean) {
   const { formula } = await import("./math.js");
   return formula(source, display);
 }
+
+/** The lines of a change, with colours and marks: of two versions or, without the first, of a patch.
+ *  Null: too large. */
+export async function review(language: string, before: string | null, text: string) {
+  const { hunks, patched, reviewed } = await import("./review.js");
+  const parts = before === null ? patched(text) : hunks(before, text);
+  let left = COLOURED;
+  return (
+    parts &&
+    reviewed(parts, async (side) => {
+      left -= side.length;
+      return left < 0 ? null : colours(language, side);
+    })
+  );
+}
+
+/** Characters of a change that have colours. */
+const COLOURED = 100_000;
 
 /** Markdown to which nothing will be added. */
 export async function whole(text: string, env: ParserEnv) {

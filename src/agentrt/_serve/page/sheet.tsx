@@ -61,8 +61,8 @@ class Question extends Component<QuestionProps> {
   since = 0;
   inView = new InView((all) => {
     if (all) this.since = performance.now();
-    setUi({});
-    setTimeout(() => setUi({}), GUARD + 20);
+    this.forceUpdate();
+    this.later();
   });
 
   sizes = new ResizeObserver(([{ contentRect }]) =>
@@ -105,12 +105,17 @@ class Question extends Component<QuestionProps> {
     if (document.hidden) return;
     removeEventListener("visibilitychange", this.seen, true);
     setUi({ asked: { request: here(this.props.ask.request), since: performance.now() } });
-    setTimeout(() => setUi({}), GUARD + 20);
+    this.later();
     // Whoever is writing goes on writing; the others are led to the words, not to a button.
     const at = document.activeElement;
     const writing = at instanceof HTMLTextAreaElement && at.value !== "";
     if (!writing && !document.querySelector("dialog[open]")) this.box?.focus({ preventScroll: true });
   };
+
+  /** Draw it again when it can be answered. */
+  later() {
+    setTimeout(() => this.forceUpdate(), GUARD + 20);
+  }
 
   /** Whether no answer is taken now. */
   blocked() {

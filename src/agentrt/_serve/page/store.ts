@@ -1,6 +1,8 @@
 // The one place where the page keeps anything: `model` is what the server said, `ui` what this
-// person has opened, chosen and typed here. Both are replaced, never changed.
+// person has opened, chosen and typed here. Both are replaced, never changed. A component is drawn
+// again when something that it has read of them is another.
 
+import { batch, signal, type Signal } from "@preact/signals";
 import { EMPTY as NOTHING } from "./client.js";
 import { EMPTY } from "./model.js";
 
@@ -56,6 +58,7 @@ const store: { model: Model; ui: Ui } = {
     goal: null,
     archived: new Set(stored("archived")),
     templates: stored("templates"),
+    caret: 0,
     atEnd: true,
     now: Date.now() / 1000,
   },
@@ -65,14 +68,71 @@ const listeners: (() => void)[] = [];
 let frame = 0;
 let timer = 0;
 
-export const model = () => store.model;
-export const ui = () => store.ui;
+/** What tells those that read members of an object which of them have changed, once a frame. */
+const shows: (() => void)[] = [];
+
+/** The members of an object that is replaced when anything changes: a component that reads one while it
+ *  is drawn is drawn again in the next frame in which that member is another. */
+function tracked<T extends object>(now: () => T): T {
+  const known = new Map<PropertyKey, Signal<unknown>>();
+  shows.push(() => known.forEach((each, key) => (each.value = Reflect.get(now(), key))));
+  const read = (_: object, key: PropertyKey) => {
+    const value = Reflect.get(now(), key);
+    const each = known.get(key) ?? signal(value);
+    known.set(key, each);
+    void each.value;
+    return value;
+  };
+  return new Proxy(
+    {},
+    {
+      get: read,
+      has: (_, key) => key in now(),
+      ownKeys: () => Reflect.ownKeys(now()),
+      getOwnPropertyDescriptor: (_, key) => ({ value: read(_, key), enumerable: true, configurable: true }),
+    },
+  ) as T;
+}
+
+const models = tracked(() => store.model);
+const uis = tracked(() => store.ui);
+
+export const model = () => models;
+export const ui = () => uis;
+
+/** The session that is shown as it is now; of it, nothing is drawn again. */
+export const seatNow = () => store.model.attached.get(store.ui.session ?? "");
+
+/** The one that was shown last: components read it until they are taken away. */
+let last = seatNow();
+const latest = () => (last = seatNow() ?? last) as Seat;
+const seats = tracked(latest);
+const view = tracked(() => latest().view);
+const extra = tracked(() => latest().extra);
+const shown: Seat = {
+  get epoch() {
+    return seats.epoch;
+  },
+  get seq() {
+    return seats.seq;
+  },
+  get behind() {
+    return seats.behind;
+  },
+  get gone() {
+    return seats.gone;
+  },
+  view,
+  extra,
+};
+const isKnown = signal(false);
+shows.push(() => (isKnown.value = seatNow() !== undefined));
 
 /** The session that is shown, as far as it is known. */
-export const seat = () => store.model.attached.get(store.ui.session ?? "");
+export const seat = (): Seat | undefined => (isKnown.value, seatNow() && shown);
 
 export function setModel(next: Model) {
-  if (next === store.model) return;
+  if (next === models) return;
   store.model = next;
   changed();
 }
@@ -83,16 +143,16 @@ export function setUi(fields: Partial<Ui>) {
 }
 
 /** The time up to which it is known how things stand, in seconds since the epoch. */
-export const clock = () => (store.ui.link.status === "open" ? store.ui.now : store.ui.link.heard);
+export const clock = () => (uis.link.status === "open" ? uis.now : uis.link.heard);
 
 /** Where one writes, if it is there. */
 export const field = () => document.getElementById("prompt") as HTMLTextAreaElement | null;
 
 /** Sessions count their items and questions each for itself */
-export const here = (id: string): string => `${store.ui.session} ${id}`;
+export const here = (id: string): string => `${uis.session} ${id}`;
 
 /** Whether something was folded or unfolded by hand */
-export const isOpen = (id: string): boolean | undefined => store.ui.open.get(here(id));
+export const isOpen = (id: string): boolean | undefined => uis.open.get(here(id));
 
 /** The attributes of a `details` element that is folded here, and not by itself. */
 export const fold = (id: string, open: boolean) => ({
@@ -103,9 +163,13 @@ export const fold = (id: string, open: boolean) => ({
   },
 });
 
-/** @param listener is called once a frame in which anything has changed */
+/**
+ * @param listener is called once a frame in which anything has changed
+ * @returns what ends that
+ */
 export function listen(listener: () => void) {
   listeners.push(listener);
+  return () => void listeners.splice(listeners.indexOf(listener), 1);
 }
 
 /** However much changes, it is shown once a frame; in a hidden tab there are no frames. */
@@ -119,5 +183,6 @@ export function show() {
   cancelAnimationFrame(frame);
   clearTimeout(timer);
   frame = timer = 0;
-  for (const listener of listeners) listener();
+  batch(() => shows.forEach((each) => each()));
+  for (const listener of [...listeners]) listener();
 }

@@ -2,6 +2,7 @@
 
 import { code } from "./code.js";
 import { Terminal } from "./content.js";
+import { lastLines, stripped } from "./ansi.js";
 import { Diff } from "./diff.js";
 import { duration, within } from "./format.js";
 import { icon, memo } from "./html.js";
@@ -9,6 +10,7 @@ import { More } from "./more.js";
 import { Output } from "./output.js";
 import { mention } from "./paths.js";
 import { isOver } from "./client.js";
+import { hunks, summary } from "./review.js";
 import { asJson, oneLine } from "./safe.js";
 import { fold } from "./store.js";
 
@@ -38,12 +40,34 @@ const KINDS = ["read", "edit", "delete", "move", "search", "execute", "think", "
 /** What a call is called */
 export const titleOf = (item: w.Item): string => oneLine(item.tool?.title || item.tool?.name) || "a tool";
 
-/** Whether a call is unfolded: as chosen by hand, or because it is at work, failed or changes a file.
- *  While it waits for an answer, the question shows what it is about. */
-export function isShown(item: w.Item, open: boolean | undefined): boolean {
-  const status = item.status ?? "running";
-  const changes = item.tool?.content?.some(({ type }) => type === "diff") ?? false;
-  return open ?? (status !== "waiting" && (changes || !isOver(item) || status === "failed"));
+/** Whether a call is unfolded, which is chosen by hand. */
+export const isShown = (open: boolean | undefined): boolean => open ?? false;
+
+/** What stands next to the title of a folded call: its steps, the lines it has changed, or where its
+ *  output stands while it is at work or because it has failed. */
+function peek(item: w.Item, steps: string): string {
+  if (steps) return steps;
+  const { content = [] } = item.tool ?? {};
+  const change = content.find((part) => part.type === "diff");
+  if (change) return counted(change);
+  if (isOver(item) && item.status !== "failed") return "";
+  const said = content.map((part) =>
+    part.type === "content" && part.content.type === "text" ? part.content.text : "",
+  );
+  const words = lastLines(item.text || said.join("\n"), PEEK);
+  return oneLine(stripped(words).trimEnd().split("\n").pop(), 90);
+}
+
+/** Characters at the end of an output that are looked at. */
+const PEEK = 2_000;
+
+const counts = new WeakMap<w.Diff, string>();
+
+/** How many lines a change adds and removes. */
+function counted(diff: w.Diff): string {
+  const known = counts.get(diff) ?? summary(hunks(diff.oldText ?? "", diff.newText));
+  counts.set(diff, known);
+  return known;
 }
 
 type Props = {
@@ -55,15 +79,18 @@ type Props = {
   cwd: string;
   /** Whether this is how it was when it was last seen. */
   stale: boolean;
+  /** What a sub-agent does for it, in words. */
+  steps: string;
   /** What a sub-agent did for it. */
   children: Shown;
 };
 
-export const ToolCard = memo(({ item, times, now, open, cwd, stale, children }: Props) => {
+export const ToolCard = memo(({ item, times, now, open, cwd, stale, steps, children }: Props) => {
   const tool = item.tool ?? {};
   const status = item.status ?? "running";
   const content = tool.content ?? [];
-  const shown = isShown(item, open);
+  const shown = isShown(open);
+  const more = shown ? "" : peek(item, steps);
   const kind = (KINDS.includes(tool.kind ?? "") ? tool.kind : "other") as any;
   const took = times && (times.closed ?? now) - times.opened;
   const silent = !isOver(item) && status === "running" && times && now - times.heard >= SILENT;
@@ -74,6 +101,7 @@ export const ToolCard = memo(({ item, times, now, open, cwd, stale, children }: 
         <span class="title" dir="auto">
           {titleOf(item)}
         </span>
+        {more && <span class="peek">{more}</span>}
         <span class="owner">{tool.owner === "client" ? "browser tool" : tool.owner === "host" ? "app tool" : ""}</span>
         <span class="status">
           <span class="mark" aria-hidden="true"></span>

@@ -1,28 +1,22 @@
 // The conversation: its items in order, and at the end of each turn how it ended.
 
+import { computed, type ReadonlySignal } from "@preact/signals";
 import { Component } from "preact";
-import { fork, lookBack, restore } from "./actions.js";
-import { BlockView, Markdown, wordsOf } from "./content.js";
-import { More } from "./more.js";
-import { Following } from "./follow.js";
+import { lookBack } from "./actions.js";
 import { Empty } from "./empty.js";
-import { count, duration, money } from "./format.js";
-import { icon, iconButton, memo } from "./html.js";
-import { OwnTools } from "./own.js";
+import { Ending, Forks } from "./ending.js";
+import { Following } from "./follow.js";
+import { icon } from "./html.js";
+import { sameShape, tree, type Outline } from "./shape.js";
 import { sendingHere } from "./pending.js";
-import { isOver } from "./client.js";
-import { oneLine } from "./safe.js";
-import { clock, fold, isOpen, model, setUi, ui } from "./store.js";
-import { isShown, ToolCard } from "./toolcard.js";
+import { Row, Run, Sent } from "./rows.js";
+import type { RowOf } from "./runs.js";
+import { listen, model, setUi, ui } from "./store.js";
 import { Windowed } from "./windowed.js";
-
-/** Items of a sub-agent that are shown, the newest. */
-const INNER = 200;
 
 /** Pixels from the beginning at which whoever scrolls up gets what was before. */
 const TOP = 600;
 
-/** Stays at the end while new things come, unless somebody has scrolled away from it. */
 interface TranscriptProps {
   seat: Seat;
   cwd: string;
@@ -30,24 +24,34 @@ interface TranscriptProps {
   stale: boolean;
 }
 
+/** Stays at the end while new things come, unless somebody has scrolled away from it. */
 export class Transcript extends Component<TranscriptProps> {
   box: HTMLElement | null = null;
   following = new Following();
   windowed = new Windowed(() => this.forceUpdate());
   /** A row and its number: what comes in before it changes no number behind it. */
   anchor = { id: "", number: 0 };
+  /** Another one only if it is not what it was: not while texts grow. */
+  outline = computed(() => this.arrange(this.props.seat.view.items));
+  arranged: { items: ReadonlyMap<string, w.Item>; outline: Outline } | null = null;
+  earlier = this.props.seat.view.earlier;
+  unlisten = () => {};
 
   componentDidMount() {
     const { box } = this;
     if (!box) return;
     this.windowed.start(box);
     this.following.start(box);
+    // After what has changed is drawn, also when the browser shows no frames.
+    this.unlisten = listen(() => queueMicrotask(() => this.following.follow()));
     box.addEventListener("scroll", () => box.scrollTop < TOP && !ui().atEnd && lookBack(), { passive: true });
   }
 
   /** What comes in above moves nothing that is in sight. */
-  getSnapshotBeforeUpdate({ seat }: TranscriptProps) {
-    if (seat.view.earlier !== this.props.seat.view.earlier) this.following.held = this.following.inSight();
+  getSnapshotBeforeUpdate() {
+    const { earlier } = this.props.seat.view;
+    if (earlier !== this.earlier) this.following.held = this.following.inSight();
+    this.earlier = earlier;
     return null;
   }
 
@@ -59,15 +63,14 @@ export class Transcript extends Component<TranscriptProps> {
 
   /** Scroll to an item, or to the block that has it, which is drawn then. */
   reach(goal: string) {
-    const { roots } = tree(this.props.seat.view.items);
-    let item = this.props.seat.view.items.get(goal);
-    while (item?.parent && this.props.seat.view.items.has(item.parent)) {
-      item = this.props.seat.view.items.get(item.parent);
-    }
-    const row = roots.findIndex(({ id }) => id === item?.id);
-    const block = row < 0 ? null : this.windowed.blockOf(row, this.ahead(roots));
+    const { items } = this.props.seat.view;
+    const { rows } = this.outline.value;
+    let item = items.get(goal);
+    while (item?.parent && items.has(item.parent)) item = items.get(item.parent);
+    const at = rows.findIndex(({ ids }) => ids.includes(item?.id ?? ""));
+    const block = at < 0 ? null : this.windowed.blockOf(at, this.ahead(rows));
     const box = this.box?.querySelector(`[data-block="${block}"]`);
-    const place = box?.querySelector(`[data-item="${CSS.escape(item?.id ?? "")}"]`);
+    const place = box?.querySelector(`[data-item="${CSS.escape(rows[at]?.first.id ?? "")}"]`);
     (place ?? box)?.scrollIntoView({ block: "start" });
     if (place) {
       place.classList.add("found");
@@ -77,24 +80,33 @@ export class Transcript extends Component<TranscriptProps> {
     setUi({ goal: null });
   }
 
+  arrange(items: ReadonlyMap<string, w.Item>): Outline {
+    const before = this.arranged;
+    const outline = before && sameShape(before.items, items) ? before.outline : tree(items);
+    this.arranged = { items, outline };
+    return outline;
+  }
+
   /** @returns how many have come in before what was the first one */
-  ahead(rows: readonly w.Item[]): number {
-    const at = rows.findIndex(({ id }) => id === this.anchor.id);
+  ahead(rows: readonly RowOf[]): number {
+    const at = rows.findIndex(({ ids }) => ids.includes(this.anchor.id));
     if (at >= 0) return at - this.anchor.number;
-    this.anchor = { id: rows.at(-1)?.id ?? "", number: rows.length - 1 };
+    this.anchor = { id: rows.at(-1)?.first.id ?? "", number: rows.length - 1 };
     return 0;
   }
 
   componentWillUnmount() {
+    this.unlisten();
     this.following.stop();
     this.windowed.stop();
   }
 
   render({ seat, cwd, stale }: TranscriptProps) {
-    const { atEnd, looking, session } = ui();
-    const { roots, children } = tree(seat.view.items);
+    const { atEnd, goal, looking, session } = ui();
+    void goal; // it is reached when this is drawn
+    const { rows } = this.outline.value;
     const sending = seat.view.state.turn ? [] : sendingHere(); // else they will wait in the queue
-    const draw = (from: number, to: number) => rows(seat, roots, from, to, children, cwd);
+    const draw = (from: number, to: number) => drawn(seat, this.outline, from, to, cwd);
     return (
       <div class="reading">
         <section
@@ -107,9 +119,9 @@ export class Transcript extends Component<TranscriptProps> {
           <div class="column">
             <h2 class="unseen">Conversation</h2>
             {seat.view.earlier && <Earlier gone={seat.gone} looking={looking.has(session ?? "")} />}
-            {this.windowed.draw(roots.length, this.ahead(roots), draw)}
+            {this.windowed.draw(rows.length, this.ahead(rows), draw)}
             {sending.map((each) => Sent(each, stale))}
-            {roots.length + sending.length === 0 && <Empty commands={seat.view.commands.length > 0} />}
+            {rows.length + sending.length === 0 && <Empty commands={seat.view.commands.length > 0} />}
           </div>
         </section>
         {!atEnd && (
@@ -134,36 +146,17 @@ const Earlier = ({ gone, looking }: { gone: boolean; looking: boolean }) => (
   </p>
 );
 
-/** Which items stand by themselves, and which belong to others. */
-function tree(items: ReadonlyMap<string, w.Item>) {
-  const roots: w.Item[] = [];
-  const children: Map<string, w.Item[]> = new Map();
-  for (const item of items.values()) {
-    if (item.parent && items.has(item.parent)) {
-      const siblings = children.get(item.parent);
-      if (siblings) siblings.push(item);
-      else children.set(item.parent, [item]);
-    } else roots.push(item);
-  }
-  return { roots, children };
-}
-
-/** Some of the items. */
-function rows(
-  seat: Seat,
-  items: readonly w.Item[],
-  from: number,
-  to: number,
-  children: ReadonlyMap<string, readonly w.Item[]>,
-  cwd: string,
-) {
+/** Some of the rows. */
+function drawn(seat: Seat, outline: ReadonlySignal<Outline>, from: number, to: number, cwd: string) {
   const { turns } = seat.view;
   const forks = canFork();
   const canUndo = ui().link.status === "open" && model().server?.role !== "viewer";
+  const { rows, changing } = outline.value;
   const out: Shown[] = [];
   for (let index = from; index < to; index++) {
-    const item = items[index];
-    const before = items[index - 1];
+    const { first: item, last, ids } = rows[index];
+    const before = rows[index - 1]?.first;
+    const after = rows[index + 1]?.first;
     const turn = turns.get(item.turn ?? "");
     if (turn?.origin === "agent" && before?.turn !== item.turn) {
       out.push(
@@ -172,17 +165,19 @@ function rows(
         </p>,
       );
     }
-    out.push(Row(seat, item, children, cwd));
-    if (turn?.outcome && items[index + 1]?.turn !== item.turn) {
+    const shared = { key: item.id, seat, outline, cwd };
+    out.push(ids.length > 1 ? <Run ids={ids} {...shared} /> : <Row id={item.id} {...shared} />);
+    if (turn?.outcome && after?.turn !== item.turn) {
       out.push(<Ending key={`end-${turn.id}`} turn={turn} />);
     }
-    const after = items[index + 1];
     const ends = turn
       ? turn.outcome && after?.turn !== item.turn
-      : item.replay && (!after?.replay || after.type === "user");
+      : last.replay && (!after?.replay || after.type === "user");
     const undo = turn && ends && canUndo ? seat.extra.undo.get(turn.id) : undefined;
-    if ((forks || undo) && ends) {
-      out.push(<Forks key={`fork-${turn?.id ?? item.id}`} at={forks ? (turn?.id ?? item.id) : ""} undo={undo} />);
+    const changed = turn && ends && changing.has(turn.id) ? turn.id : "";
+    if ((forks || undo || changed) && ends) {
+      const at = forks ? (turn?.id ?? last.id) : "";
+      out.push(<Forks key={`fork-${turn?.id ?? last.id}`} at={at} undo={undo} changed={changed} />);
     }
   }
   return out;
@@ -195,155 +190,3 @@ function canFork() {
   const shown = model().sessions.find((summary) => summary.session === session);
   return shown !== undefined && (shown.forks ?? "turn") === "turn"; // where it is not known, it is tried
 }
-
-const Forks = memo(
-  /**
-   * @param props the turn, or an item of it, after which the buttons are shown, and
-   * the checkpoint before that turn
-   */
-  ({ at, undo }: { at: string; undo?: number }) => (
-    <p class="forks">
-      {at && iconButton("fork", "Fork from here", () => fork(ui().session ?? "", at))}
-      {undo && iconButton("undo", "Restore the files from before this turn", () => restore(ui().session ?? "", undo))}
-    </p>
-  ),
-);
-
-function Row(seat: Seat, item: w.Item, children: ReadonlyMap<string, readonly w.Item[]>, cwd: string): Shown {
-  const times = seat.extra.times.get(item.id);
-  const now = isOver(item) ? 0 : clock();
-  const open = isOpen(item.id);
-  switch (item.type) {
-    case "user":
-      return <UserItem key={item.id} item={item} />;
-    case "tool":
-    case "task": {
-      const inner = (isShown(item, open) && children.get(item.id)) || [];
-      const left = inner.length - INNER;
-      return (
-        <article class="item" key={item.id} data-item={item.id}>
-          <ToolCard item={item} times={times} now={now} open={open} cwd={cwd} stale={ui().link.status !== "open"}>
-            {inner.length > 0 && (
-              <div class="nested">
-                {left > 0 && <p class="hint">{left} earlier steps hidden.</p>}
-                {inner.slice(-INNER).map((child) => Row(seat, child, children, cwd))}
-              </div>
-            )}
-          </ToolCard>
-        </article>
-      );
-    }
-    case "thought":
-      return <Thought key={item.id} item={item} times={times} now={now} open={open} />;
-    default:
-      return <Answer key={item.id} item={item} />;
-  }
-}
-
-const UserItem = memo(({ item }: { item: w.Item }) => (
-  <article class="item user" aria-label="you" data-item={item.id}>
-    <div class="bubble">
-      {item.text && <BlockView block={{ type: "text", text: item.text }} verbatim />}
-      {(item.content ?? []).map((block, index) => (
-        <BlockView key={index} block={block} verbatim />
-      ))}
-      {More(item)}
-    </div>
-    {ui().link.status === "open" && model().server?.role !== "viewer" && <OwnTools item={item} />}
-  </article>
-));
-
-/** What is not known to have arrived */
-const Sent = ({ key, content }: Sending, stale: boolean): Shown => (
-  <div class="sent" key={`sent-${key}`}>
-    <UserItem item={{ id: "", type: "user", content }} />
-    <p class="hint">{stale ? "Not sent yet" : "Sending…"}</p>
-  </div>
-);
-
-const Answer = memo(({ item }: { item: w.Item }) => (
-  <article class={`item ${item.type}`} aria-label="answer" data-item={item.id}>
-    {More(item)}
-    {item.text && <Markdown text={item.text} over={isOver(item)} />}
-    {(item.content ?? []).map((block, index) => (
-      <BlockView key={index} block={block} />
-    ))}
-  </article>
-));
-
-const Thought = memo(
-  ({
-    item,
-    times,
-    now,
-    open = false,
-  }: {
-    item: w.Item;
-    times: Times | undefined;
-    now: number;
-    open: boolean | undefined;
-  }) => {
-    const took = times && (times.closed ?? now) - times.opened;
-    const words = isOver(item) ? "Thought" : "Thinking";
-    return (
-      <article class="item thought" data-item={item.id}>
-        <details {...fold(item.id, open)}>
-          <summary>
-            {icon("think")}
-            <span>
-              {words}
-              {took !== undefined && took >= 1 ? ` for ${duration(took)}` : ""}
-            </span>
-            {!open && <span class="peek">{oneLine(item.text || wordsOf(item.content), 90)}</span>}
-          </summary>
-          {open && More(item)}
-          {open && <Markdown text={item.text ?? ""} over={isOver(item)} />}
-          {open && (item.content ?? []).map((block, index) => <BlockView key={index} block={block} />)}
-        </details>
-      </article>
-    );
-  },
-);
-
-export const OUTCOMES: Record<string, string> = {
-  completed: "Done",
-  cancelled: "Stopped",
-  refused: "The agent refused",
-  limit: "Limit reached",
-  failed: "The agent failed",
-  timed_out: "Timed out",
-  agent_died: "The agent crashed",
-};
-
-const STOPPED = {
-  user: "You stopped this",
-  caller: "Stopped by the app",
-  agent: "Stopped by the agent",
-  budget: "Budget used up",
-};
-
-const Ending = memo(({ turn }: { turn: w.TurnRecord }) => {
-  const outcome = turn.outcome ?? "completed";
-  const { usage } = turn;
-  const facts = [
-    usage?.total_tokens != null && `${count(usage.total_tokens)} tokens`,
-    usage?.cost != null && money(usage.cost, usage.currency),
-  ].filter(Boolean);
-  if (outcome === "completed") {
-    return facts.length ? <p class="ending">{facts.join(" · ")}</p> : null;
-  }
-  const how = (outcome === "cancelled" && turn.by && STOPPED[turn.by]) || (OUTCOMES[outcome] ?? outcome);
-  const why = turn.error?.message ?? (outcome === "limit" ? turn.stop_reason : null);
-  return (
-    <p class={`ending ${outcome}`} role="note">
-      <strong>{how}</strong>
-      {why ? (
-        <>
-          : <span>{oneLine(why, 600)}</span>
-        </>
-      ) : (
-        "."
-      )}
-    </p>
-  );
-});

@@ -114,7 +114,7 @@ declare global {
     attached: ReadonlyMap<string, readonly Attachment[]>;
     /** The waiting prompt that is being edited. */
     editing: string | null;
-    panel: "sessions" | "settings" | "frames" | "shortcuts" | "files" | "palette" | "outline" | null;
+    panel: "sessions" | "settings" | "frames" | "shortcuts" | "files" | "palette" | "outline" | "changes" | null;
     /** The file that is shown, relative to the session's folder, and its line. */
     viewing: { path: string; line: number | null } | null;
     /** Whether the form for a new session is open. */
@@ -158,6 +158,8 @@ declare global {
     archived: ReadonlySet<string>;
     /** Texts that are kept for later messages. */
     templates: readonly string[];
+    /** Where in the message field one writes. */
+    caret: number;
     /** Whether the newest is in sight. */
     atEnd: boolean;
     /** Seconds since the epoch; moves only while something is being timed. */
@@ -217,6 +219,17 @@ declare global {
     tag: string;
     looks: Record<string, string>;
     children: (Formula | string)[];
+  }
+
+  /** A part of a line in one colour; `differs`: from the line that it has replaced, or that has replaced it. */
+  interface LinePiece {
+    text: string;
+    style: string;
+    differs: boolean;
+  }
+
+  interface ReviewedLine extends Line {
+    pieces: LinePiece[];
   }
 
   /** A line of a diff, with its numbers before and after. */
