@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from browser.kit import Server, phase, scripted, serving, turn
+from browser.kit import Server, ask, phase, scripted, serving, turn
 from browser.pages import NewPage, Page, Shoot, expect
 
 pytestmark = pytest.mark.slow
@@ -219,3 +219,23 @@ def test_a_stored_conversation_is_archived_and_taken_out_again(page: Page) -> No
     kept.first.hover()
     kept.first.get_by_role("button", name="Unarchive").click()
     expect(sidebar.get_by_text("Archived")).to_have_count(0)
+
+
+def test_the_outline_leads_to_what_is_not_drawn(tmp_path: Path, new_page: NewPage) -> None:
+    """Of a long conversation, only the part in sight is."""
+    file = tmp_path / "texts.json"
+    file.write_text(json.dumps({"long": "A paragraph.\n\n" * 20}))
+    with serving(tmp_path, *scripted(str(file))) as server:
+        page = new_page(server.link())
+        turn(page, "say the first one")
+        for number in range(45):
+            ask(page, f"say long\nsay \nsay answer {number}.")
+            expect(page.get_by_role("log")).to_contain_text(f"answer {number}.")
+            phase(page, "Idle")
+        first = page.locator(".item.user", has_text="the first one")
+        expect(first).to_have_count(0)
+        page.get_by_role("log").focus()
+        page.keyboard.press("o")
+        outline = page.get_by_role("dialog", name="Search and outline")
+        outline.get_by_role("button", name="the first one").click()
+        expect(first).to_be_in_viewport()
