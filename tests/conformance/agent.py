@@ -22,9 +22,9 @@ CAPABILITIES = {
 
 
 class Refused(Exception):
-    def __init__(self, code: int, message: str) -> None:
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
-        self.error = {"code": code, "message": message}
+        self.error = {"code": code, "message": message, "data": data}
 
 
 class Session:

@@ -53,6 +53,22 @@ class RefusesVersionZero(GoodAgent):
         return super().on_initialize(params)
 
 
+class NamesItsVersions(GoodAgent):
+    """Refuses version 0 as version 2 of the protocol requires."""
+
+    def on_initialize(self, params: dict[str, Any]) -> Any:
+        if params["protocolVersion"] == 0:
+            raise Refused(-32022, "no such version", {"requested": 0, "supported": [1, 2]})
+        return super().on_initialize(params)
+
+
+class NamesNoVersions(GoodAgent):
+    def on_initialize(self, params: dict[str, Any]) -> Any:
+        if params["protocolVersion"] == 0:
+            raise Refused(-32022, "no such version")
+        return super().on_initialize(params)
+
+
 class KnowsAnyMethod(GoodAgent):
     def request(self, id: Any, method: str, params: dict[str, Any]) -> None:
         if "unknown" in method:
@@ -240,6 +256,7 @@ FLAWS: list[tuple[str, type[GoodAgent], str]] = [
     ("initialize", AnswersNoVersion, "it answered version '1'"),
     ("initialize-newer", AgreesToAnyVersion, "it answered 65535 with version 65535"),
     ("initialize-zero", RefusesVersionZero, "was refused: -32602 version 0"),
+    ("initialize-zero", NamesNoVersions, "refused without the versions that it supports"),
     ("unknown-method", KnowsAnyMethod, "answered with a result"),
     ("unknown-core-method", KnowsAnyMethod, "answered with a result"),
     ("unknown-notification", AnswersNotifications, "answered it"),
@@ -301,6 +318,13 @@ async def test_a_planted_flaw_is_found_by_its_check(
 
 OWN_WAYS = {"missing-params", "list-has-it", "list-cursor", "delete-unknown"}
 """Checks that an agent may only pass or go its own way in."""
+
+
+async def test_a_refusal_of_version_0_that_names_the_versions_is_fine(
+    autojump_clock: MockClock,
+) -> None:
+    found = await finding(NamesItsVersions, "initialize-zero")
+    assert (found.verdict, found.words) == ("passes", "refused, and supports 1, 2")
 
 
 def test_every_check_that_can_fail_has_a_planted_flaw() -> None:

@@ -35,6 +35,7 @@ from ..model.repeats import REPORTED_NOTICES
 from ..wire.channel import Channel
 from ..wire.json import DECODE_ERRORS
 from ..wire.jsonrpc import (
+    INTERNAL_ERROR,
     JsonRpcError,
     JsonRpcNotification,
     JsonRpcRequest,
@@ -626,7 +627,7 @@ class AcpDriver:
         raw = idle.error or {}
         code, message = raw.get("code"), raw.get("message")
         if not isinstance(message, str) or type(code) is not int:
-            return ErrorInfo("agent_error", "the agent ended its turn with an error", raw or None)
+            code, message = INTERNAL_ERROR, "the agent ended its turn with an error"
         error = error_of(JsonRpcError(code, message, raw.get("data")))
         if self._handshake is not None:
             self._handshake.add_methods(error, said=True)

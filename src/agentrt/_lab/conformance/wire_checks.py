@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...jsonrpc import INVALID_PARAMS
+from ...jsonrpc import INVALID_PARAMS, JsonRpcResponse
 from .acp import ACP_VERSION, AcpPeer, acp_page
 from .check import JSON_RPC, CheckRegistry, differs, fails, shown
 from .rpc import described, result_of
@@ -14,6 +14,8 @@ check = CheckRegistry()
 
 NEGOTIATION: Final = acp_page("initialization#version-negotiation")
 FUTURE_VERSION: Final = 65535
+UNSUPPORTED_VERSION_CODE: Final = -32022
+"""The error code for an unsupported version in version 2, with those that are supported."""
 
 
 @check("initialize", "answers version 1 with 1, and lists its capabilities", "must", NEGOTIATION)
@@ -36,16 +38,28 @@ async def initialize(peer: AcpPeer) -> str:
     NEGOTIATION,
 )
 async def initialize_newer(peer: AcpPeer) -> str:
-    return await _negotiate(peer, FUTURE_VERSION)
+    return _negotiated(await peer.initialize(FUTURE_VERSION), FUTURE_VERSION)
 
 
-@check("initialize-zero", "answers version 0 with its own latest, or 0", "must", NEGOTIATION)
+@check(
+    "initialize-zero",
+    "answers version 0 with its own latest or 0, or refuses it with the versions that it supports",
+    "must",
+    NEGOTIATION,
+)
 async def initialize_zero(peer: AcpPeer) -> str:
-    return await _negotiate(peer, 0)
+    response = await peer.initialize(0)
+    if response.error is not None and response.error.code == UNSUPPORTED_VERSION_CODE:
+        data = response.error.data
+        supported = data.get("supported") if isinstance(data, dict) else None
+        if not (isinstance(supported, list) and ACP_VERSION in supported):
+            raise fails(f"refused without the versions that it supports: {shown(data)}")
+        return f"refused, and supports {', '.join(map(str, supported))}"  # as version 2 requires
+    return _negotiated(response, 0)
 
 
-async def _negotiate(peer: AcpPeer, asked: int) -> str:
-    result = result_of(await peer.initialize(asked), f"initialize with version {asked}")
+def _negotiated(response: JsonRpcResponse, asked: int) -> str:
+    result = result_of(response, f"initialize with version {asked}")
     version = result.get("protocolVersion")
     if type(version) is not int or version == FUTURE_VERSION:
         raise fails(f"it answered {asked} with version {version!r}")
