@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agentrt._core.process.chosen import LAYER
 from agentrt._core.store.sqlite import SqliteBackend, writing
 from agentrt.errors import SessionNotFound
 from agentrt.store import open_store
@@ -60,7 +61,7 @@ async def test_a_file_that_may_have_lost_something_hands_on_another_epoch(
     backend.open()
     backend.close()  # as if it were killed
     with monkeypatch.context() as patch:
-        patch.setattr("agentrt._core.store.sqlite._boot", lambda: "another start of the machine")
+        patch.setattr(type(LAYER), "boot_id", lambda layer: "another start of the machine")
         with writing(path) as source:
             packed = source.pack("one")
     assert packed is not None
