@@ -35,6 +35,7 @@ def lint_imports(src: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_imports_point_down_and_the_pure_rooms_never_import_trio() -> None:
     linted = lint_imports(SRC)
     assert linted.returncode == 0, linted.stdout + linted.stderr

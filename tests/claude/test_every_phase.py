@@ -211,8 +211,19 @@ PHASES = [
 ]
 
 
-@pytest.mark.parametrize("stubborn", [False, True], ids=["obedient", "stubborn"])
-@pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.__name__)
+@pytest.mark.parametrize(
+    ("phase", "stubborn"),
+    [
+        pytest.param(
+            phase,
+            stubborn,
+            id=f"{phase.__name__}-{'stubborn' if stubborn else 'obedient'}",
+            marks=[pytest.mark.slow] if stubborn and number % 4 else [],
+        )
+        for number, phase in enumerate(PHASES)
+        for stubborn in (False, True)
+    ],
+)
 async def test_a_session_that_is_cancelled_leaves_nothing(
     phase: Callable[[Visit], Awaitable[None]], stubborn: bool
 ) -> None:

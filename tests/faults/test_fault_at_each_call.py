@@ -73,7 +73,13 @@ def attempt(protocol: Protocol, n: int, which: int, times: float = 1) -> Faults:
 
 @by_protocol
 @pytest.mark.parametrize("which", [0, pytest.param(1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("times", [1, math.inf], ids=["once", "from then on"])
+@pytest.mark.parametrize(
+    "times",
+    [
+        pytest.param(math.inf, id="from then on", marks=pytest.mark.slow),
+        pytest.param(1, id="once"),
+    ],
+)
 def test_whichever_call_fails_it_has_a_name_and_nothing_is_left(
     protocol: Protocol, which: int, times: float
 ) -> None:

@@ -31,7 +31,7 @@ AT_ONCE = 3.0
 REACHED = 10.0
 """Within this the moment must have come."""
 
-by_whom = pytest.mark.parametrize("how", ["cancel", "error"])
+by_whom = pytest.mark.parametrize("how", ["cancel", pytest.param("error", marks=pytest.mark.slow)])
 of_each_kind = pytest.mark.parametrize("stubborn", [False, True], ids=["obedient", "stubborn"])
 
 
@@ -311,7 +311,13 @@ async def test_while_a_dead_agent_is_being_replaced(
 
 
 @of_each_kind
-@pytest.mark.parametrize("leaving", ["normally", "by an error", "by aclose"])
+@pytest.mark.parametrize(
+    "leaving",
+    [
+        "normally",
+        *(pytest.param(how, marks=pytest.mark.slow) for how in ("by an error", "by aclose")),
+    ],
+)
 async def test_cancelled_while_it_closes(leaving: str, stubborn: bool) -> None:
     def eof(agent: Agent) -> None:
         agent.mark("now")

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 import trio
 
 import agentrt
@@ -15,6 +16,7 @@ import agentrt
 LEAVES_A_CHILD = ("/bin/sh", "-c", f"sleep 297 & exec {sys.executable} -m agentrt.demo")
 
 
+@pytest.mark.slow
 async def test_a_turn_ends_with_its_agent_not_with_what_the_agent_left_behind(
     tmp_path: Path,
 ) -> None:

@@ -66,7 +66,10 @@ async def grandchild_of(agent: AgentProcess) -> int:
 
 
 @every_tie
-@pytest.mark.parametrize("leaving", ["read line", "trap '' TERM; while :; do sleep 60; done"])
+@pytest.mark.parametrize(
+    "leaving",
+    ["read line", pytest.param("trap '' TERM; while :; do sleep 60; done", marks=pytest.mark.slow)],
+)
 async def test_a_grandchild_is_ended_when_the_agent_is_closed(script: str, leaving: str) -> None:
     with trio.fail_after(5):
         async with started(sh(f"{script}\n{leaving}")) as agent:

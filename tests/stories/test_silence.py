@@ -41,6 +41,7 @@ async def test_an_agent_that_is_silent_for_longer_than_any_interval_keeps_its_tu
         assert heard == "initialize session/new session/prompt session/prompt"
 
 
+@pytest.mark.slow
 async def test_an_idle_session_is_left_alone() -> None:
     async with bad_session() as session:
         pid = session.agent.pid

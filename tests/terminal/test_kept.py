@@ -310,7 +310,7 @@ def test_a_terminal_that_was_killed_loses_nothing_that_was_stored(program: Progr
     assert "second line" in program.run("--continue", "-p", "read notes.txt:2").stdout
 
 
-@pytest.mark.parametrize("interactive", [False, True])
+@pytest.mark.parametrize("interactive", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_nothing_is_stored_when_it_is_switched_off(program: Program, interactive: bool) -> None:
     if interactive:
         with program.terminal(*FAST_DEMO, "--store", "off") as it:

@@ -55,10 +55,18 @@ def test_json_is_one_object_that_says_all_of_the_end(program: Program) -> None:
     [
         (odd("locked"), 1, "agent_not_started", "wants a login first"),
         (("--agent", "nobody"), 4, "agent_not_found", "no agent is called 'nobody'"),
-        ((*FAST_DEMO, "--resume", "nothing"), 4, "session_not_found", "Session not found"),
-        ((*FAST_DEMO, "--resume", "x"), 4, "session_not_found", "no session 'x' is stored"),
+        pytest.param(
+            *((*FAST_DEMO, "--resume", "nothing"), 4, "session_not_found", "Session not found"),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            *((*FAST_DEMO, "--resume", "x"), 4, "session_not_found", "no session 'x' is stored"),
+            marks=pytest.mark.slow,
+        ),
         ((*FAST_DEMO, "--allow", "Bash("), 2, "usage", ""),
-        ((*FAST_DEMO, "--mode", "turbo"), 1, "agent_not_started", "turbo"),
+        pytest.param(
+            (*FAST_DEMO, "--mode", "turbo"), 1, "agent_not_started", "turbo", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_what_does_not_start_says_so_in_the_format_that_was_asked_for(

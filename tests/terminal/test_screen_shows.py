@@ -393,7 +393,7 @@ def test_color_may_be_had_or_not_by_a_flag(program: Program) -> None:
     assert not re.search(colour, it.raw)
 
 
-@pytest.mark.parametrize("how", ["--plain", "TERM=dumb"])
+@pytest.mark.parametrize("how", ["--plain", pytest.param("TERM=dumb", marks=pytest.mark.slow)])
 def test_simple_terminals_and_screen_readers_get_lines(program: Program, how: str) -> None:
     flags = [how] if how.startswith("--") else []
     with on_plain(program, *FAST_DEMO, *flags, term="xterm" if flags else "dumb") as it:

@@ -226,7 +226,11 @@ runpy.run_module("agentrt", run_name="__main__")
 
 @pytest.mark.parametrize(
     ("module", "status"),
-    [("agentrt._cli.main", -signal.SIGINT), ("agentrt._cli.arguments", 130), ("trio", 130)],
+    [
+        ("agentrt._cli.main", -signal.SIGINT),
+        pytest.param("agentrt._cli.arguments", 130, marks=pytest.mark.slow),
+        pytest.param("trio", 130, marks=pytest.mark.slow),
+    ],
 )
 def test_an_interrupt_while_the_program_is_loaded_is_no_traceback(
     module: str, status: int, tmp_path: Path

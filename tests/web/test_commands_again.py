@@ -62,16 +62,18 @@ class Sender:
     ("type", "fields"),
     [
         ("permission", {"request": "r1", "option": "allow_once"}),
-        ("permission", {"request": "r1", "cancel": True}),
+        pytest.param("permission", {"request": "r1", "cancel": True}, marks=pytest.mark.slow),
         ("cancel", {}),
         ("queue", {"op": "remove", "entry": "q1"}),
-        ("queue", {"op": "edit", "entry": "q1", "content": TEXT}),
-        ("queue", {"op": "promote", "entry": "q1"}),
-        ("queue", {"op": "resume"}),
-        ("session", {"op": "rename", "title": "mine"}),
+        pytest.param(
+            "queue", {"op": "edit", "entry": "q1", "content": TEXT}, marks=pytest.mark.slow
+        ),
+        pytest.param("queue", {"op": "promote", "entry": "q1"}, marks=pytest.mark.slow),
+        pytest.param("queue", {"op": "resume"}, marks=pytest.mark.slow),
+        pytest.param("session", {"op": "rename", "title": "mine"}, marks=pytest.mark.slow),
         ("session", {"op": "close"}),
         ("prompt", {"content": TEXT}),
-        ("stop_all", None),
+        pytest.param("stop_all", None, marks=pytest.mark.slow),
     ],
     ids=lambda value: value if isinstance(value, str) else "-".join(map(str, value or {})),
 )
