@@ -228,7 +228,9 @@ def _asked_by(session: Session, before: list[TraceRecord], id: Any) -> Permissio
             match _decoded(record):
                 case {
                     "id": asked,
-                    "params": {"toolCall": {"toolCallId": call_id}} | {"itemId": call_id},
+                    "params": {"toolCall": {"toolCallId": call_id}}
+                    | {"subject": {"toolCall": {"toolCallId": call_id}}}
+                    | {"itemId": call_id},
                 } if asked == id:
                     call = call_id
                 case {"request_id": asked, "request": {"tool_use_id": call_id}} if asked == id:

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 import trio
@@ -112,6 +112,8 @@ class Replay:
             else "acp"
         )
         """The agent's protocol."""
+        self.acp_version: Literal[1, 2] = 2 if any(map(_asks_for_2, records)) else 1
+        """The version of ACP that the recorded host asked for."""
         self._began = records[0].t if records else 0.0
         self._processes = [
             list(group) for _, group in groupby((r for r in records if r.process), _process_of)
@@ -154,7 +156,13 @@ class Replay:
         """
         began = self._began - trio.current_time()
         now = partial(_later, began)
-        options = {"name": self.agent, "protocol": self.protocol, "now": now, **options}
+        options = {
+            "name": self.agent,
+            "protocol": self.protocol,
+            "acp_version": self.acp_version,
+            "now": now,
+            **options,
+        }
         try:
             async with open_fake_session(self.start, services=self.services, **options) as session:
                 self.plays_for(session)
@@ -256,6 +264,16 @@ def _departed_in(errors: BaseExceptionGroup[BaseException]) -> ReplayMismatch | 
 
 def _later(began: float) -> float:
     return began + trio.current_time()
+
+
+def _asks_for_2(record: TraceRecord) -> bool:
+    """Return True for an `initialize` of version 2 of ACP."""
+    if record.kind != "sent":
+        return False
+    match _decoded(record.data):
+        case {"method": "initialize", "params": {"protocolVersion": 2, "info": dict()}}:
+            return True
+    return False
 
 
 def _process_of(record: TraceRecord) -> int:

@@ -64,7 +64,7 @@ class _WireState:
         self.answered: dict[tuple[Direction, Any], None] = {}
         """The most recently answered requests, in order."""
         self.running: set[str] = set()
-        """Running turns, named by the agent (Codex)."""
+        """Running turns, named by the agent (Codex), and busy sessions (version 2 of ACP)."""
         self.ended_by_us = False
 
     @property
@@ -75,8 +75,16 @@ class _WireState:
         return any(row.what in ("session/prompt", "turn/start") for row in self.open.values())
 
     def follow(self, message: TraceMessage) -> None:
-        """Track the start and end of Codex's turns; it answers a prompt immediately."""
+        """Track the start and end of turns in protocols that answer a prompt immediately."""
         match message.body:
+            case {
+                "method": "session/update",
+                "params": {
+                    "sessionId": str(session),
+                    "update": {"sessionUpdate": "state_update", "state": state},
+                },
+            }:
+                (self.running.discard if state == "idle" else self.running.add)(session)
             case {"method": "turn/started", "params": {"turn": {"id": str(turn)}}}:
                 self.running.add(turn)
             case {"method": "turn/completed", "params": {"turn": {"id": str(turn)}}}:

@@ -147,6 +147,8 @@ def _outcome(body: dict[str, Any]) -> str:
             return str(option)
         case {"result": {"outcome": {"outcome": outcome}}}:
             return str(outcome)
+        case {"result": {"messageId": _}}:
+            return "inserted"
         case {"result": {"sessionId": session} | {"thread": {"id": session}}}:
             return str(session)
         case {"result": {"decision": words} | {"action": words} | {"turn": {"status": words}}}:
