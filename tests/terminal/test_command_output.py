@@ -126,5 +126,7 @@ def test_rows_that_cannot_change_any_more_are_taken_once() -> None:
     settled = output.take_settled()
     assert settled[-1] == [("", str(99 - REACHABLE_ROWS))]
     assert output.take_settled() == []
+    assert output.take_settled(1)[-1] == [("", "98")]
+    assert output.lines == [[("", "99")]]
     output.feed("\r\x1b[999Atop")
     assert output.lines[0] == [("", "top")]

@@ -20,9 +20,27 @@ PROMPT = "\x1b[1m> \x1b[0m"
 def talking(program: Program, *arguments: str, **options: object) -> Iterator[Terminal]:
     """A conversation with the demo agent that has begun."""
     with program.terminal(*(arguments or FAST_DEMO), **options) as terminal:
-        terminal.expect("/help · Ctrl-C stop · Ctrl-D quit · @ files\n")
+        terminal.expect("/help · Ctrl-C stop · Ctrl-D quit · @ files · ! shell\n")
         terminal.expect(PROMPT)
         yield terminal
+
+
+@pytest.mark.slow
+def test_a_shell_command_of_the_user_is_run_and_not_sent(program: Program) -> None:
+    with talking(program) as it:
+        it.line("!printf '10%%\\r20%%\\n'; exit 3")
+        it.expect("20%\nexit status 3\n")
+        it.expect(PROMPT)
+        it.line("!true")
+        it.expect(PROMPT)
+        it.line("!echo begun; sleep 600")
+        it.expect("\nbegun\n")
+        it.type("\x03")
+        it.expect("exit status ")
+        it.expect(PROMPT)
+        it.line("/diff")  # still the same conversation
+        it.expect("reported no change")
+    assert "10%" not in it.shown.partition("exit 3")[2]
 
 
 @pytest.mark.slow

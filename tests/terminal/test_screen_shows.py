@@ -66,7 +66,11 @@ def test_tool_cards_show_kind_title_status_time_and_output(program: Program) -> 
         assert "  │ 40\n  │ end\n" in it.everything
         assert "  │ 7\n" not in it.everything
         it.ctrl("o")
-        it.until_told("^  │ 7$")
+        it.until(r"\(END\)$")
+        it.type("g")
+        it.until("^  │ 7$")
+        it.type("q")
+        it.until(READY)
         it.enter("/tools")
         it.until("^✗ read · Open a file that is not there  failed$", READY)
         leave(it)

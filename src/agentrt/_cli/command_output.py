@@ -112,10 +112,14 @@ class CommandOutput:
         elif token["string"] is not None:
             self._in_string = True
 
-    def take_settled(self) -> list[list[Run]]:
-        """Remove and return the rows that the cursor cannot return to."""
-        settled = [self._runs(row) for row in range(self._top)]
-        self._forget(self._top)
+    def take_settled(self, reachable: int = REACHABLE_ROWS) -> list[list[Run]]:
+        """Remove and return the rows before the last `reachable` ones.
+
+        The cursor cannot return to them: if they are less than `REACHABLE_ROWS`, it stops there.
+        """
+        rows = max(0, len(self._cells) - reachable)
+        settled = [self._runs(row) for row in range(rows)]
+        self._forget(rows)
         return settled
 
     # --- text
@@ -197,7 +201,7 @@ class CommandOutput:
 
     def _forget(self, rows: int) -> None:
         del self._cells[:rows], self._looks[:rows]
-        self._row -= rows
+        self._row = max(0, self._row - rows)
         self._saved = self._saved[0] - rows, self._saved[1]
 
     def _command(self, final: str, parameters: str) -> None:

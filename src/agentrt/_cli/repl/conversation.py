@@ -41,7 +41,7 @@ from ...hosting import ChangingPolicy
 from ...lowlevel import SessionState
 from ...permissions import Policy, ask
 from ...tracing import RecentWire
-from ..command_output import Run
+from ..command_output import REACHABLE_ROWS, Run
 from ..console import LAST_OUTPUT_S
 from ..exit_status import exit_code
 from ..session_view import SessionView, SubmittedPrompt, prompt_of, text_of
@@ -51,6 +51,7 @@ from ..state import SessionRecorder
 from ..stores import EarlierSession
 from ..text import one_line
 from .asking import Asker, QuestionScreen
+from .shell import Shell, ShellOutput
 from .sources import SessionSource
 from .view import Display, View, how_it_ended
 
@@ -86,14 +87,6 @@ class SlashCommand(Struct, frozen=True):
     description: str
     run: Callable[[Repl, str], Awaitable[None]]
     hint: str = ""
-
-
-class ShellOutput(Struct, frozen=True):
-    """The result of a shell command of the user. `text` is the end of its output."""
-
-    command: str
-    status: int
-    text: str
 
 
 _COMMAND: Final = re.compile(r"[\w:.-]+")
@@ -136,6 +129,9 @@ class Repl(ABC):
     keys: Sequence[tuple[str, str]]
     """The keys that have an effect, each with its description, for `/help`."""
 
+    reachable: int = REACHABLE_ROWS
+    """The last lines of a shell command's output that are drawn, and not printed yet."""
+
     def __init__(self, commands: Mapping[str, SlashCommand], source: SessionSource) -> None:
         """Create it for the sessions of `source`."""
         self.source = source
@@ -151,6 +147,8 @@ class Repl(ABC):
         """The earlier sessions that were listed last."""
         self.session_nursery: trio.Nursery
         """Nursery for tasks that live as long as the session."""
+        self.shell: Shell | None = None
+        """The running shell command of the user."""
         self.last_output: ShellOutput | None = None
         """The last shell command that the user ran here."""
         self.wire: RecentWire | None = None
@@ -173,6 +171,10 @@ class Repl(ABC):
     @abstractmethod
     def say(self, text: str) -> None:
         """Show a line of agentrt's own."""
+
+    @abstractmethod
+    def show_output(self, lines: Sequence[list[Run]]) -> None:
+        """Show the next lines of the output of the user's shell command."""
 
     @abstractmethod
     def show(self, lines: Sequence[list[Run]]) -> None:
@@ -451,6 +453,8 @@ class Repl(ABC):
             self.go_on()
         elif line.startswith("/") and name in self.commands:
             nursery.start_soon(self._obey_command, self.commands[name], argument.strip())
+        elif line.startswith("!") and line != "!":
+            nursery.start_soon(self.run_shell, line[1:].strip())
         elif self.session is None:
             self.early.append(line)
         elif line.startswith("//"):
@@ -466,6 +470,23 @@ class Repl(ABC):
         except AgentrtError as error:
             self.report_error(error)
         self.refresh()
+
+    async def run_shell(self, command: str) -> None:
+        """Run a shell command of the user, one at a time, and show its output."""
+        if self.shell is not None:
+            self.report("a command is running; Ctrl-C ends it")
+            return
+        self.shell = Shell(command, self.setup.cwd, self.show_output, self.room, self.reachable)
+        try:
+            self.last_output = await self.shell.run()
+        except OSError as error:
+            self.report(f"the shell: {error.strerror}")
+        else:
+            if self.last_output.status:
+                self.show_output([[("bad", f"exit status {self.last_output.status}")]])
+        finally:
+            self.shell = None
+            self.refresh()
 
     # --- stopping and leaving
 

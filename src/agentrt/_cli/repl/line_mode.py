@@ -58,6 +58,7 @@ async def converse_in_lines(
 class LineRepl(Repl):
     """An interactive session on a `Console`."""
 
+    reachable = 1
     keys = (
         ("Enter", "send; with \\ at the end of the line, continue on the next line"),
         ("Ctrl-C", "stop the agent; twice in a row while nothing runs: leave"),
@@ -78,6 +79,10 @@ class LineRepl(Repl):
 
     def say(self, text: str) -> None:
         self._lines.line(text)
+
+    def show_output(self, lines: Sequence[list[Run]]) -> None:
+        self._prompt_at = -1  # it follows also if there was no output
+        self.show(lines)
 
     def show(self, lines: Sequence[list[Run]]) -> None:
         for line in lines:
@@ -118,7 +123,7 @@ class LineRepl(Repl):
         self.say(" · ".join(parts))
         if self.setup.note:
             self.console.report(self.setup.note)
-        self.say("/help · Ctrl-C stop · Ctrl-D quit · @ files")
+        self.say("/help · Ctrl-C stop · Ctrl-D quit · @ files · ! shell")
         self._show_history(self.earlier)
 
     def _show_history(self, earlier: list[Item | TurnRecord]) -> None:
@@ -141,6 +146,8 @@ class LineRepl(Repl):
         """Show the prompt if it is the user's turn."""
         out, asker = self.console.out, self.asker
         if self.busy or self.left.is_set() or asker is None or asker.asking:
+            return
+        if self.shell is not None:
             return
         if self._leave_when_done:
             self.leave()
@@ -188,6 +195,9 @@ class LineRepl(Repl):
 
     def interrupted(self) -> None:
         self.console.interrupted()
+        if self.shell is not None:
+            self.shell.stop()
+            return
         match self.interrupt():
             case "stopping":
                 waiting = len(self.waiting)

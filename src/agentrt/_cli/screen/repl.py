@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -17,14 +16,14 @@ from ...errors import AgentrtError
 from ...events import Command as AgentCommand
 from ...events import Modes
 from ..clipboard import pasted_image
-from ..command_output import CommandOutput, Run
+from ..command_output import Run
 from ..console import LAST_OUTPUT_S, quoted
 from ..output import encoding_of
 from ..repl.asking import QuestionScreen
-from ..repl.conversation import DOUBLE_PRESS_S, Repl, ShellOutput, SlashCommand
+from ..repl.conversation import DOUBLE_PRESS_S, Repl, SlashCommand
 from ..repl.slash_commands import agent_commands
 from ..repl.sources import SessionSource
-from ..repl.view import Display, text_of_line
+from ..repl.view import Display
 from ..session_view import SessionView
 from ..setup import Setup
 from ..signals import ending_signals
@@ -36,7 +35,7 @@ from .drawing import UNFINISHED_LINES, Drawing, greet, unfolded
 from .interface import Interface, Live, open_history
 from .keys import described_keys
 from .pictures import picture_protocol
-from .programs import Shell, edit, page
+from .programs import edit, page
 from .status import last_lines, queue_lines, status_line
 from .style import Fragments, Painter, ScrollingText, chosen_looks, rendered, rows_of
 from .terminal import Screen, open_screen
@@ -51,8 +50,6 @@ UNFOLDED_ITEMS: Final = 2000
 """Items of the conversation that are shown in full."""
 UPCOMING: Final = 3
 """Questions after the current one whose titles are shown."""
-OFFERED_LINES: Final = 400
-"""Lines of a shell command's output that `/send` can send."""
 FRAME_BUFFER_CHARS: Final = 64 * 1024
 """Characters that may wait for the next frame."""
 
@@ -109,9 +106,6 @@ class ScreenRepl(Repl):
         self._words = PromptCompleter(setup.cwd)
         self.interface = Interface(self, open_history(setup.cwd), self._words)
         self._drawing = Drawing(self.page)
-        self._shell: Shell | None = None
-        self._shell_output = CommandOutput()
-        self._shell_lines: deque[str] = deque(maxlen=OFFERED_LINES)
         self._dirty = trio.Event()
         self._taken = trio.Event()
         self._hint = ""
@@ -224,7 +218,7 @@ class ScreenRepl(Repl):
     @property
     def _moving(self) -> bool:
         working = self.view.phase in ("starting", "running", "cancelling")
-        return working or self._shell is not None
+        return working or self.shell is not None
 
     def _live(self) -> Live:
         view, now, size = self.view, trio.current_time(), self.screen.size
@@ -254,11 +248,11 @@ class ScreenRepl(Repl):
         """Return the ongoing work, and everything that waits for its turn."""
         size = self.screen.size
         above = self._drawing.live(self.view, now, size.lines)
-        if self._shell is not None:
-            rows = [row for line in self._shell_output.tail for row in rows_of(line, size.columns)]
+        if self.shell is not None:
+            rows = [row for line in self.shell.tail for row in rows_of(line, size.columns)]
             for row in rows[-UNFINISHED_LINES:]:
                 above += [*rendered(self.page.paint(*row)), ("", "\n")]
-            words = one_line(self._shell.command, size.columns - 30)
+            words = one_line(self.shell.command, size.columns - 30)
             above += [("busy", "$ "), ("", words), ("dim", "   ctrl-c ends it\n")]
         if self.asker is not None and (others := self.asker.upcoming):
             above.append(("ask", f"  {len(others)} more to answer after this one\n"))
@@ -288,11 +282,10 @@ class ScreenRepl(Repl):
         text = text.strip()
         self._leave_when_done = False
         if text.startswith("!") and text != "!":
-            self.nursery.start_soon(self._run_shell, text[1:].strip())
-        else:
-            if text.startswith("/") and text[1:].partition(" ")[0] in self.commands:
-                self.page.line(("you", f"❯ {one_line(text)}"), kind="you")
-            self.typed(text, self.nursery)
+            self.page.line(("you", f"! {one_line(text[1:].strip())}"), kind="shell")
+        elif text.startswith("/") and text[1:].partition(" ")[0] in self.commands:
+            self.page.line(("you", f"❯ {one_line(text)}"), kind="you")
+        self.typed(text, self.nursery)
         self._dirty.set()
 
     def answered(self, text: str | None) -> None:
@@ -314,8 +307,8 @@ class ScreenRepl(Repl):
             self.interrupt_key(cleared=False)
 
     def interrupt_key(self, cleared: bool) -> None:
-        if self._shell is not None:
-            self._shell.stop()
+        if self.shell is not None:
+            self.shell.stop()
             return
         match self.interrupt(draft=cleared):
             case "stopping":
@@ -464,38 +457,14 @@ class ScreenRepl(Repl):
         async with self.screen.lent():
             os.kill(0, signal.SIGTSTP)  # from the main thread: it stops right here
 
-    async def _run_shell(self, command: str) -> None:
-        if self._shell is not None:
-            self.hint("a command is running; ctrl-c ends it")
-            return
-        self.page.line(("you", f"! {one_line(command)}"), kind="shell")
-        shell = self._shell = Shell(command, self.setup.cwd, self._take_output, self.room)
-        self._shell_output = CommandOutput()
-        self._shell_lines.clear()
-        try:
-            status = await shell.run()
-        except OSError as error:
-            self.report(f"the shell: {error.strerror}")
-        else:
-            lines = self._shell_output.lines
-            self._print_output(lines if lines[-1] else lines[:-1])
-            if status:
-                self.page.line(("bad", f"exit status {status}"), kind="shell")
-            self.last_output = ShellOutput(command, status, "\n".join(self._shell_lines))
-            if self._shell_lines:
-                self.hint("/send gives this output to the agent")
-        finally:
-            self._shell = None
-            self._dirty.set()
+    async def run_shell(self, command: str) -> None:
+        await super().run_shell(command)
+        if self.last_output is not None and self.last_output.text:
+            self.hint("/send gives this output to the agent")
 
-    def _take_output(self, piece: str) -> None:
-        self._shell_output.feed(piece)
-        self._print_output(self._shell_output.take_settled())
-        self._dirty.set()
-
-    def _print_output(self, lines: list[list[Run]]) -> None:
-        self._shell_lines += map(text_of_line, lines)
+    def show_output(self, lines: Sequence[list[Run]]) -> None:
         self.page.write("".join(self.page.paint(*line) + "\n" for line in lines), "shell")
+        self._dirty.set()
 
     async def _edit(self, draft: str) -> None:
         """Let the user edit the draft in their editor."""
