@@ -82,7 +82,7 @@ export class Files extends Component {
   }
 
   changed() {
-    if (!this.gone) this.setState({});
+    if (!this.gone) this.forceUpdate();
   }
 
   async list(path: string) {
@@ -180,11 +180,12 @@ export class Files extends Component {
   mention(file: OpenFile) {
     setUi({ panel: null, viewing: null });
     show();
-    mentionPath(within(file.path, this.cwd));
+    queueMicrotask(() => mentionPath(within(file.path, this.cwd)));
   }
 
   render() {
     const { file } = this;
+    void ui().viewing; // draws it again; componentDidUpdate loads the file
     const reading = model().server?.role === "viewer";
     return (
       <Dialog label="Files" kind="files" onClose={() => setUi({ panel: null, viewing: null })}>

@@ -38,7 +38,7 @@ export class Lines extends Component<LinesProps> {
     if (!this.box || line === null) return;
     this.marked = line;
     this.box.scrollTop = Math.max(0, (line - 5) * LINE);
-    this.setState({});
+    this.forceUpdate();
   }
 
   search(words: string) {
@@ -49,7 +49,7 @@ export class Lines extends Component<LinesProps> {
       : [];
     const next = this.hits.find((line) => line >= this.first) ?? this.hits[0];
     if (next !== undefined) this.jump(next);
-    else this.setState({});
+    else this.forceUpdate();
   }
 
   step(by: 1 | -1) {
@@ -105,7 +105,7 @@ export class Lines extends Component<LinesProps> {
             const first = Math.floor((this.box?.scrollTop ?? 0) / LINE);
             if (Math.abs(first - this.first) < AROUND / 2) return;
             this.first = first;
-            this.setState({});
+            this.forceUpdate();
           }}>
           <div class="all" style={{ height: `${lines.length * LINE}px` }}>
             <div class="drawn" style={{ top: `${from * LINE}px` }}>

@@ -33,7 +33,7 @@ export class NewSession extends Component<NewSessionProps> {
     if (ack.ok) this.listed = ack as unknown as w.FoldersResult;
     this.refused = ack.ok ? "" : (ack.error?.message ?? "The server did not answer.");
     if (ack.ok && this.listed) this.take(this.listed.path);
-    this.setState({});
+    this.forceUpdate();
   }
 
   take(path: string) {
@@ -105,7 +105,7 @@ export class NewSession extends Component<NewSessionProps> {
             <button
               type="button"
               aria-expanded={this.listed !== null}
-              onClick={() => (this.listed ? ((this.listed = null), this.setState({})) : this.browse(this.input?.value ?? ""))}>
+              onClick={() => (this.listed ? ((this.listed = null), this.forceUpdate()) : this.browse(this.input?.value ?? ""))}>
               {icon("folder")}Browse
             </button>
           </span>

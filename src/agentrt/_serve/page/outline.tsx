@@ -55,7 +55,7 @@ export class Outline extends Component {
           aria-label="Search in this conversation"
           placeholder="Search in this conversation"
           value={this.words}
-          onInput={valued((words) => ((this.words = words), this.setState({})))}
+          onInput={valued((words) => ((this.words = words), this.forceUpdate()))}
         />
         <p class="hint" role="status">
           {found.length === 0

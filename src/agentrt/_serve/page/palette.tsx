@@ -81,8 +81,8 @@ export class Palette extends Component {
   choose(entry: Entry | undefined) {
     if (!entry) return;
     setUi({ panel: null });
-    show(); // the dialog gives back the focus, which the command may move
-    entry.run();
+    show();
+    queueMicrotask(entry.run); // the dialog has given back the focus, which the command may move
   }
 
   render() {
@@ -94,7 +94,7 @@ export class Palette extends Component {
       if (!step || !shown.length) return;
       event.preventDefault();
       this.at = (at + step + shown.length) % shown.length;
-      this.setState({});
+      this.forceUpdate();
     };
     return (
       <Dialog label="Commands" kind="palette" onClose={() => setUi({ panel: null })}>
@@ -108,7 +108,7 @@ export class Palette extends Component {
           aria-activedescendant={shown.length ? `palette-${at}` : undefined}
           placeholder="Type a command or the name of a session"
           value={this.words}
-          onInput={valued((words) => ((this.words = words), (this.at = 0), this.setState({})))}
+          onInput={valued((words) => ((this.words = words), (this.at = 0), this.forceUpdate()))}
           onKeyDown={onKey}
         />
         <ul id="palette" role="listbox" aria-label="Commands">
