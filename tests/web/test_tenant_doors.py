@@ -120,6 +120,7 @@ def attack(kind: type[Struct], scene: Scene) -> dict[str, Any]:
         "at": f"/items/{known['item']}/text",
         "old": 1,
         "checkpoint": 1,
+        "path": "secret.txt",
     }
     wanted = {field.name for field in structs.fields(kind) if field.required} - {"id"}
     if kind is c.Permission:
@@ -147,7 +148,8 @@ async def test_no_command_reaches_a_session_of_another_tenant(store: str | None)
 async def test_no_command_without_a_session_does(store: str | None) -> None:
     async with scene(store) as there, line(there.intruder, BOLT) as bolt:
         others = {kind for kind in c._leaves(c.ViewerCommand) if kind not in to_sessions()}
-        assert others == {c.Hello, c.NewSession, c.ListSessions, c.LoadSession, c.StopAll}
+        sessions = {c.NewSession, c.ListSessions, c.LoadSession}
+        assert others == {c.Hello, c.ListFolders, c.StopAll, *sessions}
         # hello: above, and below
         answer = await bolt.ok("session", op="new", agent="fake", cwd="/")
         assert answer["session"] != there.session
