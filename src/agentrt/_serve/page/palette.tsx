@@ -2,6 +2,7 @@
 
 import { Component } from "preact";
 import { choose, setMode, setModelOf, stop, stopAll } from "./actions.js";
+import { showChanges } from "./changes.js";
 import { setDraft } from "./composer.js";
 import { Dialog } from "./dialog.js";
 import { openFile } from "./files.js";
@@ -32,6 +33,7 @@ function entries(): Entry[] {
     acts && { name: "New session", about: "n", run: () => setUi({ creating: true, refused: "" }) },
     here && { name: "Search and outline of this conversation", run: () => setUi({ panel: "outline" }) },
     here && acts && { name: "Files", run: () => openFile() },
+    here && acts && { name: "Changes", run: () => showChanges(null) },
     here && acts && here.view.state.turn && { name: "Stop", about: "Esc", run: () => void stop() },
     here && { name: "Open this session in another window", run: openWindow },
     acts && { name: "Stop all agents", run: () => void stopAll() },

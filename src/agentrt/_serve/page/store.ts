@@ -3,6 +3,7 @@
 // again when something that it has read of them is another.
 
 import { batch, signal, type Signal } from "@preact/signals";
+import { options } from "preact";
 import { EMPTY as NOTHING } from "./client.js";
 import { EMPTY } from "./model.js";
 
@@ -172,6 +173,15 @@ export function listen(listener: () => void) {
   return () => void listeners.splice(listeners.indexOf(listener), 1);
 }
 
+/** Draws the components that are to be drawn again. */
+let draw: (() => void) | null = null;
+let showing = false;
+
+options.debounceRendering = (process) => {
+  draw = process;
+  if (!showing) changed();
+};
+
 /** However much changes, it is shown once a frame; in a hidden tab there are no frames. */
 function changed() {
   if (!frame) frame = requestAnimationFrame(show);
@@ -183,6 +193,14 @@ export function show() {
   cancelAnimationFrame(frame);
   clearTimeout(timer);
   frame = timer = 0;
-  batch(() => shows.forEach((each) => each()));
-  for (const listener of [...listeners]) listener();
+  showing = true;
+  try {
+    batch(() => shows.forEach((each) => each()));
+    for (const listener of [...listeners]) listener();
+  } finally {
+    showing = false;
+    const now = draw;
+    draw = null;
+    now?.();
+  }
 }
