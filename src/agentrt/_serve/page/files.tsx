@@ -184,6 +184,7 @@ export class Files extends Component {
   }
 
   render() {
+    void ui().viewing; // what is to be shown is loaded when this was drawn
     const { file } = this;
     void ui().viewing; // draws it again; componentDidUpdate loads the file
     const reading = model().server?.role === "viewer";
