@@ -32,6 +32,7 @@ function entries(): Entry[] {
   const found: (Entry | false | null | undefined | "")[] = [
     acts && { name: "New session", about: "n", run: () => setUi({ creating: true, refused: "" }) },
     here && { name: "Search and outline of this conversation", run: () => setUi({ panel: "outline" }) },
+    here && { name: "Changes", run: () => setUi({ panel: "changes" }) },
     here && acts && { name: "Files", run: () => openFile() },
     here && acts && { name: "Changes", run: () => showChanges(null) },
     here && acts && here.view.state.turn && { name: "Stop", about: "Esc", run: () => void stop() },
