@@ -8,7 +8,6 @@ from ._core.process.chosen import wait_exit
 from ._core.process.guard import let_agents_live
 from ._core.process.inherited import without_own
 from ._core.process.pipes import (
-    READ_BYTES,
     Happening,
     LineWriter,
     Readable,
@@ -29,7 +28,6 @@ __all__ = [
     "WriterStatistics",
     "read_loop",
     "Readable",
-    "READ_BYTES",
     # recording
     "trace_process",
     "Watcher",

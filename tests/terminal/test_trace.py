@@ -29,7 +29,7 @@ LINES = (
 def put(trace: agentrt.tracing.Trace, *sessions: str) -> None:
     for session in sessions:
         for number, (kind, line) in enumerate(LINES):
-            trace.put(Piece(float(number), session, 1, kind, line.encode() + b"\n"))  # type: ignore[arg-type]
+            trace._writer.put(Piece(float(number), session, 1, kind, line.encode() + b"\n"))  # type: ignore[arg-type]
 
 
 async def shown(
@@ -88,7 +88,7 @@ async def test_a_trace_is_followed_into_its_next_file(
                 await trio.sleep(0.01)
                 out += capsys.readouterr().out
             for session in ("one", "two", "three"):
-                trace.put(Piece(0.0, session, 1, "stderr", b"x" * 3500 + b"\n"))
+                trace._writer.put(Piece(0.0, session, 1, "stderr", b"x" * 3500 + b"\n"))
                 await trace.flush()
                 while f"session {session}" not in out:
                     await trio.sleep(0.01)
@@ -111,7 +111,7 @@ async def test_files_that_were_full_between_two_looks_are_followed_too(
                 await trio.sleep(0.01)
                 out += capsys.readouterr().out
             for number in range(10):
-                trace.put(Piece(0.0, f"s{number}.", 1, "stderr", b"x" * 3500 + b"\n"))
+                trace._writer.put(Piece(0.0, f"s{number}.", 1, "stderr", b"x" * 3500 + b"\n"))
                 await trace.flush()
             while "session s9." not in out:
                 await trio.sleep(0.01)
@@ -151,7 +151,7 @@ async def test_the_settings_say_where_and_what_to_take_out(tmp_path: Path) -> No
     assert (config.trace.file, config.trace.max_bytes) == (str(tmp_path / "t"), 5000)
     async with command_trace(config) as trace:
         assert trace is not None
-        trace.put(Piece(0.0, "s", 1, "received", b"Project Marmot\n"))
+        trace._writer.put(Piece(0.0, "s", 1, "received", b"Project Marmot\n"))
     assert [record.line for record in read_trace(tmp_path / "t")][1:] == ["[redacted]"]
 
 
