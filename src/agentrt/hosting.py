@@ -3,6 +3,7 @@
 A program that only uses sessions needs none of these names.
 """
 
+from ._core.files.uncommitted import ComparedFile, ComparedFolder
 from ._core.model.fork_point import check_forks, shown_until
 from ._core.model.state import left_open
 from ._core.permissions.standing import ChangingPolicy, decide
@@ -55,6 +56,8 @@ __all__ = [
     "ShownFolder",
     "ShownEntry",
     "ShownFile",
+    "ComparedFolder",
+    "ComparedFile",
     # connections of the caller
     "open_session_over",
     "open_runtime_over",

@@ -46,6 +46,7 @@ class ProjectScan(Struct, frozen=True, kw_only=True):
     folder: str
     """The folder, with symbolic links resolved."""
     files: tuple[ScannedFile, ...] = ()
+    """The files, in the order in which they were found."""
     digest: str = ""
     """A digest of the names and contents of all files; empty if there are none."""
     problem: str = ""

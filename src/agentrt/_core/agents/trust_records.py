@@ -51,7 +51,7 @@ class TrustRecords:
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         """`path`: the file. Default: `trust.json` in agentrt's state folder."""
-        self.path = state_folder() / "trust.json" if path is None else Path(path)
+        self.path: Path = state_folder() / "trust.json" if path is None else Path(path)
 
     def entries(self) -> list[TrustRecord]:
         """Return all decisions, by folder and agent. Raises `FilesError`."""

@@ -111,7 +111,7 @@ class AuditLog:
         self, path: str | os.PathLike[str], *, now: Callable[[], float] = time.time
     ) -> None:
         """Open the file. `now` returns the time of a record. Raises `FilesError`."""
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self._now = now
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

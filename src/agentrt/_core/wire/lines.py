@@ -56,10 +56,10 @@ class LongLine:
     """Takes a line without its newline, cut at any position. A call's cost depends on its piece."""
 
     def __init__(self) -> None:
-        self.size = 0
-        self.head = b""
+        self.size: int = 0
+        self.head: bytes = b""
         """The start of the line, long enough to quote it."""
-        self.repaired = False
+        self.repaired: bool = False
         """True if characters had to be replaced. Known after `value` was called."""
         self._rest = bytearray()
         """Everything but long strings."""
