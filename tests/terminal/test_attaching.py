@@ -74,6 +74,7 @@ def test_an_image_that_is_too_large_is_a_link(folder: Path) -> None:
     assert isinstance(link, ResourceLink)
 
 
+@pytest.mark.slow
 def test_files_are_attached_on_the_command_line(program: Program) -> None:
     done = program.run(*FAST_DEMO, "-p", "/echo", "--attach", "missing.png", status=2)
     assert "--attach: there is no file 'missing.png'" in done.stderr

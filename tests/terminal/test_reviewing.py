@@ -88,6 +88,7 @@ def test_rows_have_all_of_a_line_and_fit(line: list[tuple[str, str]]) -> None:
 # --- on the screen
 
 
+@pytest.mark.slow
 def test_output_has_its_colours_and_its_rows_are_counted(program: Program) -> None:
     (program.folder / "out.sh").write_text(
         "printf '\\033[38;5;208mwarning\\033[0m: x\\n'\n"

@@ -151,6 +151,13 @@ async def test_output_that_streamed_is_counted_though_it_is_forgotten() -> None:
     assert text_of_line(kept[-1]) == f"line {len(lines) - 1}"
 
 
+async def test_a_long_output_in_a_fence_has_none_and_is_counted() -> None:
+    lines = [f"line {n}" for n in range(10_000)]
+    left_out, kept = call(content="\n".join(["```console", *lines, "```"])).output()
+    assert [text_of_line(line) for line in kept] == lines[-KEPT_LINES:]
+    assert left_out == 10_000 - KEPT_LINES
+
+
 async def test_only_the_fence_around_output_is_left_out() -> None:
     _, lines = call(content="```sh\none\n```\ntwo\n```").output()
     assert [text_of_line(line) for line in lines] == ["one", "```", "two"]

@@ -203,8 +203,10 @@ class CallView:
             screen = self._streamed
             forgotten, lines = screen.forgotten, _unfenced(screen.lines)
         else:
-            screens = [CommandOutput(text) for text in texts]
-            forgotten, lines = 0, [line for each in screens for line in _unfenced(each.lines)]
+            ends = [_end_of(text) for text in texts]
+            forgotten = sum(left_out for left_out, _ in ends)
+            screens = [CommandOutput(end) for _, end in ends]
+            lines = [line for each in screens for line in _unfenced(each.lines)]
         return forgotten + len(lines[:-KEPT_LINES]), lines[-KEPT_LINES:]
 
     def _texts(self) -> list[str]:
@@ -558,6 +560,15 @@ def how_it_ended(end: TurnEnded | TurnRecord | TurnResult) -> str | None:
             return why or end.outcome
         case None:
             return None
+
+
+def _end_of(text: str) -> tuple[int, str]:
+    """Return the number of lines to leave out of a long text, and the rest, with its fence."""
+    start, *last = text.rsplit("\n", 2 * KEPT_LINES)
+    if not last or "\n" not in start:
+        return 0, text
+    fence = [start.partition("\n")[0]] * start.startswith("```")
+    return start.count("\n") + 1 - len(fence), "\n".join([*fence, *last])
 
 
 def text_of_line(line: list[Run]) -> str:
