@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
+from ..model.driver import Driver, NewKey
+
 if TYPE_CHECKING:
     from ..claude.options import ClaudeOptions
-    from ..model.driver import Driver, NewKey
 
 ProtocolName: TypeAlias = Literal["acp", "claude", "codex"]
 """A protocol that agents speak."""
