@@ -34,6 +34,7 @@ _NAMES: Final = (
     "server",
     "trace",
     "telemetry",
+    "audit",
 )
 """Names of the loggers below `agentrt`."""
 
