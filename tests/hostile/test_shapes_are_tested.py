@@ -31,7 +31,7 @@ SHAPES = {
         *(f"P{number}" for number in range(1, 7)),
         *(f"H{number}" for number in range(1, 22)),
         *(f"F{number}" for number in range(1, 18)),
-        *(f"C{number}" for number in range(1, 10)),
+        *(f"C{number}" for number in range(1, 11)),
         *(f"A{number}" for number in (*range(1, 23), 28, *range(23, 28))),
     ],
 }

@@ -123,6 +123,15 @@ async def having_a_trace_written(folder: Path) -> None:
             await trace.flush()
 
 
+@calls("WireSubscription.__anext__")
+async def following_the_wire(_: Path) -> None:
+    async with session_with(echo) as (session, _):
+        wire = session.wire()
+        await session.run("hello")
+        with assert_checkpoints():
+            await anext(wire)
+
+
 @calls("TraceSubscription.__anext__")
 async def following_a_trace(_: Path) -> None:
     async with session_with(echo) as (session, _):
@@ -480,6 +489,8 @@ async def running_in_a_sandbox(folder: Path) -> None:
 @calls("open_worktree")
 @calls("Worktree.changes")
 @calls("Worktree.apply")
+@calls("Worktree.branch")
+@calls("Worktree.bring_back")
 async def a_worktree(folder: Path) -> None:
     for words in ("init -q", "-c user.name=a -c user.email=a@b commit -q --allow-empty -m x"):
         await trio.run_process(["git", *words.split()], cwd=folder)
@@ -489,6 +500,10 @@ async def a_worktree(folder: Path) -> None:
             assert await worktree.changes() == []
         with assert_checkpoints():
             assert await worktree.apply() == []
+        with assert_checkpoints():
+            assert await worktree.branch("tried") == "tried"
+        with assert_checkpoints():
+            await worktree.bring_back()
 
 
 @calls("SessionCheckpoints.list")

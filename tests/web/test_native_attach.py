@@ -48,7 +48,7 @@ async def test_hello_is_answered_by_ready_then_its_ack_then_a_snapshot(
         assert ready["beat_s"] == 15
         assert ready["limits"] == {"frame": 8 * 1024 * 1024}
         assert ready["agents"] == [
-            {"name": "fake", "title": "", "available": True, "unasked_modes": []}
+            {"name": "fake", "title": "", "available": True, "unasked_modes": [], "install": ""}
         ]
         [summary] = ready["sessions"]
         assert (summary["session"], summary["title"], summary["phase"]) == (id, "work", "idle")

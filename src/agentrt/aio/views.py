@@ -21,7 +21,7 @@ from ..events import Event, Subscription
 from ..hosting import RuntimeHost, call_when_more, has_yielded, must_yield, next_event
 from ..store import Store
 from ..tools import Tool
-from ..tracing import Trace, TraceSubscription
+from ..tracing import Trace, TraceSubscription, WireSubscription
 from ..unattended import SessionCheckpoints, Worktree
 from .guest import Waiter, the_guest
 from .handlers import adapt_arguments, adapt_tools
@@ -178,6 +178,7 @@ _VIEWS: Final[dict[type, type[Any]]] = {
     Site: _view_of(Site),
     Trace: _view_of(Trace),
     TraceSubscription: _view_of(TraceSubscription, __anext__=carried(TraceSubscription.__anext__)),
+    WireSubscription: _view_of(WireSubscription, __anext__=carried(WireSubscription.__anext__)),
 }
 """The views' classes, by the classes of their objects. Every public asynchronous method is
 wrapped."""

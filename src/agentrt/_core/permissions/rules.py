@@ -471,7 +471,7 @@ def _wrong(text: object, why: str = "", *more: str) -> ValueError:
 
 def _command_rule(program: str, what: str) -> str:
     """Return the rule for a program, with the arguments that were written as its own input."""
-    words = re.sub(r"[*: ]*$", "", what).strip()
+    words = what.rstrip("*: ").strip()
     return f"Bash({program} {words}:*)" if words else f"Bash({program}:*)"
 
 
