@@ -157,11 +157,17 @@ class Worktree:
         return self._files
 
     def _create(self) -> None:
+        try:
+            self._head = self._git("rev-parse", "--verify", "HEAD").decode().strip()
+        except FilesError as error:
+            raise FilesError(
+                f"the repository of {self._origin} has no commit yet, and a working tree begins at"
+                " one: run `git commit` first"
+            ) from error
         origin = FolderCheckpoints(self._origin, self._limits)
         taken = origin.take()
         Path(self.root).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._git("worktree", "add", "--no-checkout", "--detach", "--force", self.root, "HEAD")
-        self._head = self._git("rev-parse", "--verify", "HEAD").decode().strip()
+        self._git("worktree", "add", "--no-checkout", "--detach", "--force", self.root, self._head)
         origin.write_to(taken, self.root)
         run_git("read-tree", "HEAD", cwd=self.root, env={}, timeout_s=self._timeout_s)
         for name in self._copy:
