@@ -49,7 +49,8 @@ def acp_page(version: int) -> str:
     found = acp.shown(version)
     source = f"an agent in version {version} of ACP"
     head = HEAD.format(agent=f"an agent in version {version} of ACP", source=source)
-    return f"{head}{''.join(tables(found, acp.DECLARED))}"
+    shown = "".join(tables(found, acp.DECLARED))
+    return f"{head}\n## Messages\n{shown}"
 
 
 def tables(found: Shown, declared: Mapping[str, str]) -> Iterator[str]:

@@ -112,6 +112,7 @@ class AuditLog:
     ) -> None:
         """Open the file. `now` returns the time of a record. Raises `FilesError`."""
         self.path: Path = Path(path)
+        """The file."""
         self._now = now
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
