@@ -1,7 +1,7 @@
 // Puts requests into the model of the page, one after the other, and returns what is not as it has to be:
 // `[{ name, ask, item, texts }]` in, complaints out. `texts` are what has to be seen, each in two spellings.
 async (requests) => {
-  const { model, setModel, setUi, ui } = await import("/page/store.js");
+  const { model, setModel, setUi, ui } = await import("/page/app.js");
   const complaints = [];
   // The guard against hasty answers is waited for in no time.
   const state = (window.agentrtTest ??= { ahead: 0, now: performance.now.bind(performance), count: 0 });

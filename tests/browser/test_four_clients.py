@@ -44,7 +44,7 @@ TOGETHER = 600
 SEEDS = range(1, 11) if FULL else [1]
 
 SEEN = """async () => {
-  const { model, ui } = await import(new URL("page/store.js", document.baseURI));
+  const { model, ui } = await import(new URL("page/app.js", document.baseURI));
   const { items } = model().attached.get(ui().session).view;
   return JSON.stringify([...items.values()]);
 }"""

@@ -206,5 +206,5 @@ export function start() {
 // For tests, and for the console of a developer: `const { model } = await import("/page/app.js")`.
 export { ask } from "./ask.js";
 export { client, connection } from "./actions.js";
-export { model, seat, ui } from "./store.js";
+export { model, seat, setModel, setUi, ui } from "./store.js";
 export { options } from "preact";
