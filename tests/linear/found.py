@@ -223,7 +223,7 @@ _BEFORE: Final = re.compile(
 def in_the_page() -> tuple[list[Found], list[Unreadable]]:
     """Those of the page's own modules."""
     found, unreadable = [], []
-    for file in sorted(PAGE.glob("*.js")):
+    for file in sorted(PAGE.glob("*.[jt]s*")):
         source = file.read_text(encoding="utf-8")
         for line, pattern, flags in literals(source):
             text, how = as_python(pattern, flags)
@@ -251,7 +251,8 @@ def literals(source: str) -> Iterator[tuple[int, str, str]]:
                 braces.append(0)
             continue
         braces[-1] += (mark == "{") - (mark == "}")
-        if mark == "/" and (found := _LITERAL.match(source, at)):
+        tag = source[at - 1 : at] == "<" or source[at + 1 : at + 2] == ">"  # of JSX
+        if mark == "/" and not tag and (found := _LITERAL.match(source, at)):
             before = source[max(0, at - 40) : at]
             if not before.strip() or _BEFORE.search(before):
                 yield source.count("\n", 0, at) + 1, found[1], found[2]

@@ -128,7 +128,7 @@ def test_patterns_are_found_in_all_places() -> None:
         "agentrt._core.permissions.shell",
         "agentrt.demo.words",
     } <= modules
-    assert {found.where.partition(":")[0] for found in javascript} >= {"ansi.js", "parse.js"}
+    assert {found.where.partition(":")[0] for found in javascript} >= {"ansi.ts", "parse.ts"}
     assert len(python) > 120
     assert len(javascript) > 40
 

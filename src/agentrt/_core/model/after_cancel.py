@@ -18,7 +18,7 @@ from typing import Final
 from msgspec import Struct
 
 from .content import Block, plain_text
-from .events import Outcome
+from .events import TERMINAL, Outcome
 from .remembered import collapse_spaces
 from .state import SessionState
 
@@ -54,7 +54,7 @@ class PromptEnd(enum.Enum):
     CANCELLED_UNASKED = "cancelled"
     """The agent cancelled it by itself, without an answer."""
     NO_OUTPUT = "no_output"
-    """The agent completed it without any output."""
+    """The agent completed it without any output, and does not work in the background."""
     EARLIER_ANSWER = "earlier_answer"
     """The answer repeats that of an earlier turn, which had a different prompt."""
     EARLIER_PROMPT = "earlier_prompt"
@@ -139,7 +139,8 @@ def prompt_end(
     if outcome == "cancelled" and not this.answer:
         return PromptEnd.CANCELLED_UNASKED
     if outcome == "completed" and this.silent and not this.prompt.startswith("/"):
-        return PromptEnd.NO_OUTPUT
+        works = any(task.status not in TERMINAL for task in state.tasks.values())
+        return PromptEnd.ANSWERED if works else PromptEnd.NO_OUTPUT
     others = [each for each in earlier if each.prompt != this.prompt]
     named = {collapse_spaces(echo) for echo in (*echoes, "".join(echoes))}
     if this.prompt not in named and any(each.prompt in named for each in others if each.prompt):
