@@ -228,16 +228,16 @@ async def test_it_would_if_the_folder_were_trusted(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("agent", ["codex"])
-@pytest.mark.parametrize("trusted", [False, True])
+@pytest.mark.parametrize("trust", ["no", "yes"])
 async def test_no_run_makes_a_folder_trusted_in_the_user_s_own_configuration(
-    lab: Lab, trusted: bool
+    lab: Lab, trust: str
 ) -> None:
-    put(lab, {} if trusted else HOSTILE[lab.agent])
+    put(lab, {} if trust == "yes" else HOSTILE[lab.agent])
     (lab.work / ".git").mkdir()
     config = lab.home / ".codex" / "config.toml"
     before = config.read_text()
     with trio.fail_after(PATIENCE):
-        async with session_with(lab, mode="workspace-write", trusted=trusted) as (session, _):
+        async with session_with(lab, mode="workspace-write", trust=trust) as (session, _):
             await session.run("Please [[text]]", check=False)
     assert config.read_text() == before
     assert ran(lab) == []
@@ -274,7 +274,7 @@ TOOLS = [
 ]
 
 
-async def calls_note(lab: Lab, *, trusted: bool) -> tuple[int, list[agentrt.Notice]]:
+async def calls_note(lab: Lab, *, trust: str) -> tuple[int, list[agentrt.Notice]]:
     called = 0
 
     @agentrt.tool
@@ -286,9 +286,7 @@ async def calls_note(lab: Lab, *, trusted: bool) -> tuple[int, list[agentrt.Noti
 
     prompt = prompt_for([[Call("note", {"text": "x"})], [Text("Done.")]])
     with trio.fail_after(PATIENCE):
-        async with session_with(
-            lab, permissions=agentrt.allow_all, tools=[note], trusted=trusted
-        ) as (
+        async with session_with(lab, permissions=agentrt.allow_all, tools=[note], trust=trust) as (
             session,
             story,
         ):

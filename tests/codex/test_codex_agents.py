@@ -151,3 +151,11 @@ def test_another_agents_state_is_taken_from_a_call_about_it(peer: Peer) -> None:
 def test_a_thread_that_nobody_spawned_is_not_shown() -> None:
     peer = prompted()
     assert child(peer, "item/agentMessage/delta", itemId="m-9", delta="Hm.") == []
+
+
+def test_one_that_began_before_its_call_named_it_can_be_stopped() -> None:
+    peer = prompted()
+    child(peer, "turn/started", turn=turn("inProgress"))
+    peer.item("completed", SPAWN)
+    peer.do(peer.driver.call("c", "stop_task", {"task": CHILD}))
+    assert peer.last("turn/interrupt")["params"] == {"threadId": CHILD, "turnId": "u-2"}

@@ -1,8 +1,8 @@
 """Codex's sub-agents: threads of their own, which report on the same connection.
 
-Measured with codex 0.169: the call that spawns an agent names its thread when it completes, before
-the first message of that thread. The agent may work on after the turn that began it, and may get
-further work later. So each is a background task, and its items belong to the spawning call.
+Measured with codex 0.169: the call that spawns an agent names its thread when it completes, usually
+before the first message of that thread. The agent may work on after the turn that began it, and may
+get further work later. So each is a background task, and its items belong to the spawning call.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ STATUS: Final[dict[str, ItemStatus]] = {
 """The state of an agent's task, by codex's state of the agent. Others mean that it works."""
 KIND: Final = "subagent"
 MAX_TITLE_CHARS: Final = 200
+MAX_EARLY_TURNS: Final = 64
+"""Threads of which turns are remembered before a call names them."""
 
 
 class _CodexAgent(Struct):
@@ -48,6 +50,8 @@ class CodexAgents:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._agents: dict[str, _CodexAgent] = {}
+        self._early: dict[str, str] = {}
+        """The running turns of threads that no call has named yet."""
 
     def speech(self, thread: str) -> CodexTranslator | None:
         """Return the translator of an agent's thread, or None if the thread is no agent's."""
@@ -79,7 +83,8 @@ class CodexAgents:
             return
         title = prompt.strip().partition("\n")[0][:MAX_TITLE_CHARS] or "Sub-agent"
         task = Task(id=thread, title=title, kind=KIND)
-        agent = _CodexAgent(call, CodexTranslator(self._channel, call), task)
+        turn = self._early.pop(thread, None)
+        agent = _CodexAgent(call, CodexTranslator(self._channel, call), task, turn)
         self._agents[thread] = agent
         self._report(agent)
 
@@ -93,15 +98,19 @@ class CodexAgents:
     def turn_started(self, thread: str, turn: str) -> None:
         """Note that an agent works."""
         agent = self._agents.get(thread)
-        if agent is not None:
-            agent.turn = turn
-            agent.speech.last_message = ""
-            self._show(agent, replace(agent.task, status="running"))
+        if agent is None:
+            if len(self._early) < MAX_EARLY_TURNS:
+                self._early[thread] = turn
+            return
+        agent.turn = turn
+        agent.speech.last_message = ""
+        self._show(agent, replace(agent.task, status="running"))
 
     def turn_completed(self, thread: str, turn: wire.CodexTurnRecord) -> None:
         """Note that an agent has finished its work. Its last message is its report."""
         agent = self._agents.get(thread)
         if agent is None:
+            self._early.pop(thread, None)
             return
         agent.turn = None
         status = {"limit": "failed", "refused": "failed"}.get(
