@@ -28,6 +28,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from packaging.requirements import Requirement
+
 ROOT: Final = Path(__file__).resolve().parents[1]
 PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PIP: Final = (sys.executable, "-m", "pip", "--disable-pip-version-check")
@@ -225,7 +227,8 @@ def write_sbom(python: Path, out: Path) -> None:
     options = ("--output-reproducible", "--output-file", out, python)
     run(sys.executable, "-m", "cyclonedx_py", *command, *options)
     names = {each["name"] for each in json.loads(out.read_text())["components"]}
-    direct = {re.split(r"[\[><=;]", each)[0] for each in PROJECT["project"]["dependencies"]}
+    required = map(Requirement, PROJECT["project"]["dependencies"])
+    direct = {each.name for each in required if each.marker is None or each.marker.evaluate()}
     assert direct <= names, direct - names
     print(f"SBOM: {len(names)} components in {out.name}")
 
