@@ -70,7 +70,6 @@ if TYPE_CHECKING:
     from .sandbox.policy import Sandbox
 
 PermissionMode: TypeAlias = Literal["ask", "deny", "allow-all"]
-OnViolation: TypeAlias = Literal["warn", "cancel"]
 ColorChoice: TypeAlias = Literal["auto", "always", "never"]
 ServerRole: TypeAlias = Literal["both", "gateway", "worker"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
@@ -104,7 +103,7 @@ class PermissionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Permission rules for requests that are allowed."""
     deny: tuple[str, ...] = ()
     """Permission rules for requests that are denied. `deny` always wins over `allow`."""
-    on_violation: OnViolation = "warn"
+    on_violation: Literal["warn", "cancel"] = "warn"
     """Reaction to a tool call that ran without a permission request although a rule denies it."""
 
 
