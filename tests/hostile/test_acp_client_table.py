@@ -358,7 +358,7 @@ async def test_answers_an_earlier_prompt_after_a_cancel(reply: str) -> None:
             type(agent).take(agent, message)
             return
         if agent.arg == "earlier answer":
-            agent.say("how are you?")
+            agent.say("how are you on this day?")
         elif agent.arg == "begun answer":
             agent.say("I have been working on this")
             agent.say(" for a while, and it is done.")
@@ -375,7 +375,7 @@ async def test_answers_an_earlier_prompt_after_a_cancel(reply: str) -> None:
         agent.end(prompt, "cancelled")
 
     async with bad_session(misbehave=misbehave, take=take, arg=reply) as session:
-        await session.run("how are you?")
+        await session.run("how are you on this day?")
         async with session.prompt("misbehave", check=False) as turn:
             async for event in turn:
                 if isinstance(event, agentrt.TextDelta):

@@ -19,6 +19,8 @@ from agentrt.events import (
     ItemClosed,
     ItemOpened,
     Outcome,
+    Task,
+    TaskChanged,
     Text,
     TextDelta,
     ToolCall,
@@ -47,7 +49,7 @@ def test_a_process_that_was_never_cancelled_is_never_found_broken(ends: list[Pro
     assert ended(*ends).readiness is Readiness.SOUND
 
 
-@pytest.mark.parametrize("end", [end for end in E if end not in (E.STOPPED, E.ANSWERED)])
+@pytest.mark.parametrize("end", [end for end in E if end not in (E.STOPPED, E.ANSWERED, E.UNCLEAR)])
 def test_the_turn_after_a_cancel_shows_that_a_process_is_broken(end: PromptEnd) -> None:
     assert ended(E.ANSWERED, E.STOPPED, E.STOPPED, end).readiness is Readiness.BROKEN
 
@@ -115,6 +117,15 @@ def stopped(answer: str = LONG) -> Talk:
     return talk
 
 
+def test_an_agent_that_works_in_the_background_may_end_a_turn_without_output() -> None:
+    talk = stopped()
+    talk.state.apply(TaskChanged(Task(id="b1")))
+    assert talk.end("and Italy?") is E.ANSWERED
+    assert talk.end("and Greece?", echoes=("which city?",)) is E.EARLIER_PROMPT
+    talk.state.apply(TaskChanged(Task(id="b1", status="completed")))
+    assert talk.end("and Spain?") is E.NO_OUTPUT
+
+
 def test_a_new_answer_is_an_answer() -> None:
     assert stopped().end("and Italy?", "Rome.") is E.ANSWERED
 
@@ -151,7 +162,17 @@ def test_the_same_answer_to_the_same_prompt_is_an_answer() -> None:
 
 def test_a_common_beginning_of_a_few_characters_is_not_a_repetition() -> None:
     assert stopped("I will").end("and Italy?", "I will look.") is E.ANSWERED
-    assert stopped("I will").end("and Italy?", "I will") is E.EARLIER_ANSWER
+    assert stopped("I will").end("and Italy?", "I will") is E.UNCLEAR
+
+
+def test_a_short_answer_may_be_right_twice_and_the_next_turn_decides() -> None:
+    talk = Talk()
+    talk.turn("is it open?", "Yes.")
+    talk.turn("which city?", LONG, outcome="cancelled")
+    assert talk.end("is it far?", "Yes.") is E.UNCLEAR
+    watch = AfterCancel()
+    assert not any(watch.ended(end) for end in (E.STOPPED, E.UNCLEAR, E.UNCLEAR))
+    assert watch.ended(E.EARLIER_ANSWER)
 
 
 def test_an_agent_that_names_an_earlier_prompt_answers_that_one() -> None:

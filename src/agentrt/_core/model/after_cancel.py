@@ -24,9 +24,9 @@ from .state import SessionState
 
 COMPARED_TURNS: Final = 8
 """The number of prompts' turns that a turn is compared with, newest first."""
-CONTINUED_CHARS: Final = 20
-"""The shortest text of a cancelled turn for which an answer that begins with it is its repetition.
-A shorter one may be a common beginning.
+REPEATED_CHARS: Final = 20
+"""The shortest text whose repetition proves that an answer belongs to an earlier prompt. A shorter
+one, such as `Yes.`, may be right twice, or be a common beginning.
 """
 ECHO_CHARS: Final = 1_000_000
 """The maximum text of user messages that is kept from one turn."""
@@ -38,7 +38,7 @@ class Readiness(enum.Enum):
     SOUND = "sound"
     """It has not been sent a cancel."""
     CANCELLED = "cancelled"
-    """Its last turn was cancelled."""
+    """Its last turn was cancelled, or it has since given an answer that proves nothing."""
     WATCHED = "watched"
     """An earlier turn was cancelled, and it has answered since."""
     BROKEN = "broken"
@@ -57,6 +57,8 @@ class PromptEnd(enum.Enum):
     """The agent completed it without any output, and does not work in the background."""
     EARLIER_ANSWER = "earlier_answer"
     """The answer repeats that of an earlier turn, which had a different prompt."""
+    UNCLEAR = "unclear"
+    """The answer equals that of an earlier turn, but is short: the next turn decides."""
     EARLIER_PROMPT = "earlier_prompt"
     """The agent names an earlier prompt as the one that it answers."""
 
@@ -70,6 +72,7 @@ TABLE: Final[dict[Readiness, dict[PromptEnd, Readiness]]] = {
         **dict.fromkeys(PromptEnd, Readiness.BROKEN),
         PromptEnd.STOPPED: Readiness.CANCELLED,
         PromptEnd.ANSWERED: Readiness.WATCHED,
+        PromptEnd.UNCLEAR: Readiness.CANCELLED,
     },
     Readiness.WATCHED: {
         **dict.fromkeys(PromptEnd, Readiness.WATCHED),
@@ -138,24 +141,27 @@ def prompt_end(
     this, *earlier = _last_turns(state, turn)
     if outcome == "cancelled" and not this.answer:
         return PromptEnd.CANCELLED_UNASKED
-    if outcome == "completed" and this.silent and not this.prompt.startswith("/"):
-        works = any(task.status not in TERMINAL for task in state.tasks.values())
-        return PromptEnd.ANSWERED if works else PromptEnd.NO_OUTPUT
+    works = any(task.status not in TERMINAL for task in state.tasks.values())
+    silent = this.silent and not works and not this.prompt.startswith("/")
+    if outcome == "completed" and silent:
+        return PromptEnd.NO_OUTPUT
     others = [each for each in earlier if each.prompt != this.prompt]
     named = {collapse_spaces(echo) for echo in (*echoes, "".join(echoes))}
     if this.prompt not in named and any(each.prompt in named for each in others if each.prompt):
         return PromptEnd.EARLIER_PROMPT
-    if not this.calls and any(_repeats(this.answer, each) for each in others):
+    if this.calls:
+        return PromptEnd.ANSWERED
+    if any(_repeats(this.answer, each) for each in others):
         return PromptEnd.EARLIER_ANSWER
-    return PromptEnd.ANSWERED
+    equal = bool(this.answer) and any(this.answer == each.answer for each in others)
+    return PromptEnd.UNCLEAR if equal else PromptEnd.ANSWERED
 
 
 def _repeats(answer: str, earlier: _TurnText) -> bool:
     """Return True if `answer` is that of the earlier turn, or the whole of what that began."""
-    if not earlier.answer or not answer.startswith(earlier.answer):
+    if len(earlier.answer) < REPEATED_CHARS or not answer.startswith(earlier.answer):
         return False
-    begun = not earlier.complete and len(earlier.answer) >= CONTINUED_CHARS
-    return begun or answer == earlier.answer
+    return not earlier.complete or answer == earlier.answer
 
 
 def _last_turns(state: SessionState, turn: str) -> list[_TurnText]:
