@@ -56,9 +56,8 @@ MARKDOWN = {
     "nested": "".join("  " * depth + "- a\n" for depth in range(30)) * 1_000,
     "clusters": ("a" + "\u0301" * 50) * 20_000,
 }
-FROZEN_CPU_MS = 600
-"""The CPU time of one task of the page, during which it answers no click. The longest takes 106 ms
-on a machine at rest and twice that beside others; what froze the page took seconds."""
+FROZEN_CPU_MS = 200
+"""The CPU time of one task of the page, during which it answers no click."""
 WORK = {
     *("EventDispatch", "FunctionCall", "HitTest", "Layout", "Paint", "PrePaint"),
     *("RunMicrotasks", "TimerFire", "UpdateLayoutTree"),
@@ -180,7 +179,8 @@ def test_a_megabyte_of_markdown_does_not_stop_the_page(page: Page, name: str, ve
     with tasks.traced(page):
         turn(page, f"{verb} {name}")
         turn(page, "say still here")
-        expect(page.get_by_text("still here", exact=True).first).to_be_visible()
+    # Not traced: to find a text, Playwright reads that of each element in the page.
+    expect(page.get_by_text("still here", exact=True).first).to_be_visible()
     print(name, tasks.longest_ms, "ms")
     assert 0 < tasks.longest_ms < FROZEN_CPU_MS
 
