@@ -35,7 +35,7 @@ IGNORED: Final[dict[str, str]] = {
     "turn/moderationMetadata": "data of the provider without a documented shape",
     "item/autoApprovalReview/started": "its end reports the same with the decision",
     "skills/changed": "codex reads its skills again by itself",
-    "account/updated": "the answer to `account/read` tells whether a login is needed",
+    "account/updated": "the answer to `account/read` says whether a login is needed",
     "app/list/updated": _APP,
     "remoteControl/status/changed": _APP,
     "externalAgentConfig/import/progress": _APP,
