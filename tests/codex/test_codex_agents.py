@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from agentrt._core.codex.agents import MAX_HELD_MESSAGES
 from agentrt._core.model.driver import (
     CallReturned,
     DecisionAnswer,
@@ -153,9 +156,61 @@ def test_a_thread_that_nobody_spawned_is_not_shown() -> None:
     assert child(peer, "item/agentMessage/delta", itemId="m-9", delta="Hm.") == []
 
 
-def test_one_that_began_before_its_call_named_it_can_be_stopped() -> None:
+def test_what_it_says_before_its_call_names_it_is_shown_in_order_then() -> None:
     peer = prompted()
-    child(peer, "turn/started", turn=turn("inProgress"))
-    peer.item("completed", SPAWN)
+    said = {"type": "agentMessage", "id": "m-8", "text": "First."}
+    assert child(peer, "turn/started", turn=turn("inProgress")) == []
+    assert child(peer, "item/completed", item=said) == []
+    assert child(peer, "item/agentMessage/delta", itemId="m-9", delta="Sec") == []
+    assert child(peer, "item/started", item=COMMAND) == []
+    told = list(peer.item("completed", SPAWN))
+    first = next(each for each in told if isinstance(each, TaskSet))
+    shown = [each for each in told[told.index(first) :] if isinstance(each, TextReceived)]
+    assert shown == [
+        TextReceived("First.", False, "m-8", "call-1"),
+        TextReceived("Sec", False, "m-9", "call-1"),
+    ]
+    assert [each.parent for each in told if isinstance(each, ToolCalled)] == [None, "call-1"]
+    assert child(peer, "item/agentMessage/delta", itemId="m-9", delta="ond") == [
+        TextReceived("ond", False, "m-9", "call-1")
+    ]
     peer.do(peer.driver.call("c", "stop_task", {"task": CHILD}))
     assert peer.last("turn/interrupt")["params"] == {"threadId": CHILD, "turnId": "u-2"}
+
+
+@given(st.integers(0, 8))
+def test_when_its_call_names_it_makes_no_difference(at: int) -> None:
+    """The same messages, with the end of the call before any of them."""
+    message = {"type": "agentMessage", "id": "m-8", "text": "First."}
+    done = {**COMMAND, "status": "completed", "aggregatedOutput": "out", "exitCode": 0}
+    says: list[tuple[str, Json]] = [
+        ("turn/started", {"turn": turn("inProgress")}),
+        ("item/agentMessage/delta", {"itemId": "m-8", "delta": "Fi"}),
+        ("item/agentMessage/delta", {"itemId": "m-8", "delta": "rst."}),
+        ("item/completed", {"item": message}),
+        ("item/started", {"item": COMMAND}),
+        ("item/commandExecution/outputDelta", {"itemId": "c-1", "delta": "out"}),
+        ("item/completed", {"item": done}),
+        ("turn/completed", {"turn": turn("completed")}),
+    ]
+
+    def told(named: int) -> list[object]:
+        peer = prompted()
+        effects: list[object] = []
+        for number, (method, params) in enumerate(says):
+            if number == named:
+                effects += peer.item("completed", SPAWN)
+            effects += child(peer, method, **params)
+        if named == len(says):
+            effects += peer.item("completed", SPAWN)
+        return effects
+
+    assert told(at) == told(0)
+
+
+def test_what_is_held_is_bounded() -> None:
+    peer = prompted()
+    for number in range(MAX_HELD_MESSAGES + 5):
+        child(peer, "item/agentMessage/delta", itemId="m-9", delta=f"{number} ")
+    told = list(peer.item("completed", SPAWN))
+    assert len([each for each in told if isinstance(each, TextReceived)]) == MAX_HELD_MESSAGES

@@ -1,12 +1,14 @@
 """Codex's sub-agents: threads of their own, which report on the same connection.
 
 Measured with codex 0.169: the call that spawns an agent names its thread when it completes, usually
-before the first message of that thread. The agent may work on after the turn that began it, and may
-get further work later. So each is a background task, and its items belong to the spawning call.
+but not always before the first messages of that thread. Those are held until then. The agent may
+work on after the turn that began it, and may get further work later. So each is a background task,
+and its items belong to the spawning call.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct
@@ -29,8 +31,8 @@ STATUS: Final[dict[str, ItemStatus]] = {
 """The state of an agent's task, by codex's state of the agent. Others mean that it works."""
 KIND: Final = "subagent"
 MAX_TITLE_CHARS: Final = 200
-MAX_EARLY_TURNS: Final = 64
-"""Threads of which turns are remembered before a call names them."""
+MAX_HELD_MESSAGES: Final = 10_000
+"""Messages that are held of threads that no call has named yet."""
 
 
 class _CodexAgent(Struct):
@@ -50,13 +52,25 @@ class CodexAgents:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._agents: dict[str, _CodexAgent] = {}
-        self._early: dict[str, str] = {}
-        """The running turns of threads that no call has named yet."""
+        self._held: dict[str, list[Callable[[], None]]] = {}
+        """What is done with the messages of threads that no call has named yet, by thread."""
+        self._held_count = 0
 
     def speech(self, thread: str) -> CodexTranslator | None:
         """Return the translator of an agent's thread, or None if the thread is no agent's."""
         agent = self._agents.get(thread)
         return None if agent is None else agent.speech
+
+    def hold(self, thread: str, take: Callable[[], None]) -> bool:
+        """Keep a message of a thread that no call has named yet; `take` handles it later.
+
+        Returns False if the thread is an agent's, or if too many messages are held.
+        """
+        if thread in self._agents or self._held_count >= MAX_HELD_MESSAGES:
+            return False
+        self._held_count += 1
+        self._held.setdefault(thread, []).append(take)
+        return True
 
     def running_turn(self, thread: str) -> str | None:
         """Return the running turn of an agent, or None."""
@@ -83,10 +97,13 @@ class CodexAgents:
             return
         title = prompt.strip().partition("\n")[0][:MAX_TITLE_CHARS] or "Sub-agent"
         task = Task(id=thread, title=title, kind=KIND)
-        turn = self._early.pop(thread, None)
-        agent = _CodexAgent(call, CodexTranslator(self._channel, call), task, turn)
+        agent = _CodexAgent(call, CodexTranslator(self._channel, call), task)
         self._agents[thread] = agent
         self._report(agent)
+        held = self._held.pop(thread, [])
+        self._held_count -= len(held)
+        for take in held:
+            take()
 
     def active(self, item: wire.SubAgentActivityThreadItem) -> None:
         """Take a report of what another agent does. It may be the first that names the agent."""
@@ -98,19 +115,15 @@ class CodexAgents:
     def turn_started(self, thread: str, turn: str) -> None:
         """Note that an agent works."""
         agent = self._agents.get(thread)
-        if agent is None:
-            if len(self._early) < MAX_EARLY_TURNS:
-                self._early[thread] = turn
-            return
-        agent.turn = turn
-        agent.speech.last_message = ""
-        self._show(agent, replace(agent.task, status="running"))
+        if agent is not None:
+            agent.turn = turn
+            agent.speech.last_message = ""
+            self._show(agent, replace(agent.task, status="running"))
 
     def turn_completed(self, thread: str, turn: wire.CodexTurnRecord) -> None:
         """Note that an agent has finished its work. Its last message is its report."""
         agent = self._agents.get(thread)
         if agent is None:
-            self._early.pop(thread, None)
             return
         agent.turn = None
         status = {"limit": "failed", "refused": "failed"}.get(

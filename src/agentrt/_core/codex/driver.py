@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -357,7 +358,9 @@ class CodexDriver:
                             _speak(speech, item, thought, pieces)
                             speech, item, thought = speaker, piece.item_id, thinks
                         pieces.append(piece.delta)
-                    continue
+                        continue
+                    if piece.thread_id == self._thread:
+                        continue  # of a turn that is over
             _speak(speech, item, thought, pieces)
             self._receive_frame(frame)
         _speak(speech, item, thought, pieces)
@@ -372,7 +375,7 @@ class CodexDriver:
                 except DECODE_ERRORS:
                     pass  # decoded leniently below
                 else:
-                    known[2](message)
+                    self._take_notification(method, known[2], message)
                     return
         self._receive_message(msgspec.json.encode(frame))
 
@@ -418,7 +421,14 @@ class CodexDriver:
             return
         if dropped:
             self._channel.notice_dropped(dropped, params, f"a {message.method}")
-        known[2](taken)
+        self._take_notification(message.method, known[2], taken)
+
+    def _take_notification(self, method: str, take: Callable[[Any], None], message: Any) -> None:
+        """Handle a notification, or hold it if a thread sent it that is not known yet."""
+        if method in _OF_THREADS and self._thread not in (None, message.thread_id):
+            if self._agents.hold(message.thread_id, partial(take, message)):
+                return
+        take(message)
 
     def _unknown_item(self, params: JsonObject, *, over: bool) -> bool:
         match params:
@@ -684,6 +694,24 @@ _PIECES: Final = {
 _ITEMS: Final = frozenset(
     str(kind.__struct_config__.tag) for kind in msgspec.json.Decoder(wire.ThreadItem).type.__args__
 )
+_OF_THREADS: Final = frozenset(
+    {
+        *_PIECES,
+        "turn/started",
+        "turn/completed",
+        "item/started",
+        "item/completed",
+        "item/reasoning/summaryPartAdded",
+        "item/commandExecution/outputDelta",
+        "item/commandExecution/terminalInteraction",
+        "item/fileChange/outputDelta",
+        "item/fileChange/patchUpdated",
+        "item/mcpToolCall/progress",
+        "thread/tokenUsage/updated",
+    }
+)
+"""Messages that are held if they come from a thread that is not known yet."""
+
 _Taken = tuple[type[Any], msgspec.json.Decoder[Any], Callable[[Any], None]]
 
 
