@@ -161,18 +161,18 @@ def test_what_it_says_before_its_call_names_it_is_shown_in_order_then() -> None:
     said = {"type": "agentMessage", "id": "m-8", "text": "First."}
     assert child(peer, "turn/started", turn=turn("inProgress")) == []
     assert child(peer, "item/completed", item=said) == []
-    assert child(peer, "item/agentMessage/delta", itemId="m-9", delta="Sec") == []
+    assert child(peer, "item/agentMessage/delta", itemId="m-9", delta="Sen") == []
     assert child(peer, "item/started", item=COMMAND) == []
     told = list(peer.item("completed", SPAWN))
     first = next(each for each in told if isinstance(each, TaskSet))
     shown = [each for each in told[told.index(first) :] if isinstance(each, TextReceived)]
     assert shown == [
         TextReceived("First.", False, "m-8", "call-1"),
-        TextReceived("Sec", False, "m-9", "call-1"),
+        TextReceived("Sen", False, "m-9", "call-1"),
     ]
     assert [each.parent for each in told if isinstance(each, ToolCalled)] == [None, "call-1"]
-    assert child(peer, "item/agentMessage/delta", itemId="m-9", delta="ond") == [
-        TextReceived("ond", False, "m-9", "call-1")
+    assert child(peer, "item/agentMessage/delta", itemId="m-9", delta="tence") == [
+        TextReceived("tence", False, "m-9", "call-1")
     ]
     peer.do(peer.driver.call("c", "stop_task", {"task": CHILD}))
     assert peer.last("turn/interrupt")["params"] == {"threadId": CHILD, "turnId": "u-2"}
