@@ -53,7 +53,7 @@ class CodexAgents:
         self._channel = channel
         self._agents: dict[str, _CodexAgent] = {}
         self._held: dict[str, list[Callable[[], None]]] = {}
-        """What is done with the messages of threads that no call has named yet, by thread."""
+        """The handlers of messages from threads that no call has named yet, by thread."""
         self._held_count = 0
 
     def speech(self, thread: str) -> CodexTranslator | None:

@@ -141,19 +141,32 @@ def prompt_end(
     this, *earlier = _last_turns(state, turn)
     if outcome == "cancelled" and not this.answer:
         return PromptEnd.CANCELLED_UNASKED
-    works = any(task.status not in TERMINAL for task in state.tasks.values())
-    silent = this.silent and not works and not this.prompt.startswith("/")
-    if outcome == "completed" and silent:
-        return PromptEnd.NO_OUTPUT
+    if outcome == "completed" and this.silent and not _works_in_background(state):
+        if not this.prompt.startswith("/"):
+            return PromptEnd.NO_OUTPUT
     others = [each for each in earlier if each.prompt != this.prompt]
-    named = {collapse_spaces(echo) for echo in (*echoes, "".join(echoes))}
-    if this.prompt not in named and any(each.prompt in named for each in others if each.prompt):
+    if _names_another(echoes, this.prompt, others):
         return PromptEnd.EARLIER_PROMPT
     if this.calls:
         return PromptEnd.ANSWERED
-    if any(_repeats(this.answer, each) for each in others):
+    return _compared(this.answer, others)
+
+
+def _works_in_background(state: SessionState) -> bool:
+    return any(task.status not in TERMINAL for task in state.tasks.values())
+
+
+def _names_another(echoes: Sequence[str], prompt: str, others: Sequence[_TurnText]) -> bool:
+    """Return True if the user messages of the agent are an earlier prompt and not `prompt`."""
+    named = {collapse_spaces(echo) for echo in (*echoes, "".join(echoes))}
+    return prompt not in named and any(each.prompt in named for each in others if each.prompt)
+
+
+def _compared(answer: str, others: Sequence[_TurnText]) -> PromptEnd:
+    """Classify an answer by those of earlier turns with other prompts."""
+    if any(_repeats(answer, each) for each in others):
         return PromptEnd.EARLIER_ANSWER
-    equal = bool(this.answer) and any(this.answer == each.answer for each in others)
+    equal = bool(answer) and any(answer == each.answer for each in others)
     return PromptEnd.UNCLEAR if equal else PromptEnd.ANSWERED
 
 
