@@ -22,15 +22,15 @@ MADE: Final[Mapping[str, Callable[[], str]]] = {
 """By file name, the functions that make the pages."""
 
 HEAD: Final = """\
-# What {agent} says, and where it shows
+# Where the messages of {agent} show
 
 <!-- Made by `python -m shown.page` in `tests/`; not to be edited. -->
 
 Each field of each message that {source} can send, and the
 event and field of agentrt's log in which it shows. The table is made by experiment: an example of
 every field and every value is given to the driver, and its value is searched in the events.
-*Decides* means that another value leads to other events. What no event shows has its reason. A test
-fails if a field has neither.
+*Decides* means that another value leads to other events. A field that no event shows has a
+reason. A test fails if a field has neither.
 
 A message that is not in this table is reported by a notice with the code `unknown_update`.
 """
