@@ -23,11 +23,13 @@ import sys
 import tempfile
 import tomllib
 import venv
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from metadata import LINK, SOURCE_URL
 from packaging.requirements import Requirement
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -77,6 +79,20 @@ def same(first: Path, second: Path) -> None:
     _, different, unread = filecmp.cmpfiles(first, second, names, shallow=False)
     assert different + unread == [], "two builds differ"
     print(f"built twice, the same bytes: {', '.join(names)}")
+
+
+def check_description(wheel: Path) -> None:
+    """Check that a reader of the package index can follow each link of the description."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (each for each in archive.namelist() if each.endswith(".dist-info/METADATA"))
+        text = archive.read(name).decode()
+    relative = [link[2] for link in LINK.finditer(text)]
+    if os.environ.get(SOURCE_URL):
+        assert relative == [], relative
+        assert "\nProject-URL: Source" in text
+        print("the description has absolute links")
+    else:
+        print(f"{SOURCE_URL} is not set: {len(relative)} links of the description are relative")
 
 
 def fill_index(index: Path, wheel: Path) -> None:
@@ -245,6 +261,7 @@ def main() -> None:
         dist = build(folder, commit)
         same(dist, build(folder / "again", commit))
         (wheel,) = dist.glob("*.whl")
+        check_description(wheel)
         check_offline(folder, dist, wheel)
         check_pythons(folder, wheel)
         python = check_hashes(folder, wheel)

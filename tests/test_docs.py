@@ -24,6 +24,7 @@ import ast
 import doctest
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -244,3 +245,17 @@ def test_every_file_and_every_room_is_on_the_page_about_the_inside() -> None:
     assert described == set(re.findall(r"\*\*`([\w/]+)`\*\*", INSIDE))
     leaves = {name.rpartition("/")[2] for name in packages - {"_lab"}}
     assert leaves == set(re.findall(r"\b(\w+)/(?= )", INSIDE))
+
+
+def test_the_links_of_the_description_on_a_package_index_are_those_of_the_readme() -> None:
+    names = runpy.run_path(str(ROOT / "packaging" / "metadata.py"))
+    text = (ROOT / "README.md").read_text()
+    source = "https://forge.example/team/agentrt"
+    made = names["absolute_links"](text, source, "v0.1.0")
+    assert not [
+        link for link in re.findall(r"\]\(([^)]*)", made) if not link.startswith(("http", "#"))
+    ]
+    for kind, path in re.findall(rf"{source}/(blob|raw)/v0\.1\.0/([^)#\s]+)", made):
+        assert (ROOT / path).exists(), path
+        assert (kind == "raw") == path.endswith(".png")
+    assert made.replace(f"{source}/blob/v0.1.0/", "").replace(f"{source}/raw/v0.1.0/", "") == text
