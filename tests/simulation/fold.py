@@ -71,8 +71,8 @@ class Fold:
         for event in events[self.seq :]:
             self.apply(msgspec.to_builtins(event))
 
-    def apply(self, event: Json) -> None:
-        self.seq += 1
+    def apply(self, event: Json, stands_for: int = 1) -> None:
+        self.seq += stands_for
         match event["kind"]:
             case "state":
                 self.state = event["state"]

@@ -63,6 +63,18 @@ def _in_json(event: Any) -> bytes:
     return msgspec.json.encode(event)
 
 
+def _merge(events: list[Json]) -> list[Json]:
+    """The events with neighbouring pieces of a text joined, as a frame for several has them."""
+    found = events[:1]
+    for event in events[1:]:
+        last = found[-1]
+        if event["kind"] == last["kind"] == "item.delta" and event["item"] == last["item"]:
+            found[-1] = last | {"text": last["text"] + event["text"]}
+        else:
+            found.append(event)
+    return found
+
+
 class Reader:
     """A cursor's place: what it gives must be the log, in order, without a gap."""
 
@@ -192,13 +204,14 @@ class HubViewer:
 
     def _event(self, message: Json) -> None:
         seq, view = message["seq"], self.view
-        if view is None or seq != view.seq + 1:
+        since = message.get("since", seq - 1)
+        if view is None or since != view.seq:
             self.world.fail("W4", f"{self.name} got {seq} behind {view and view.seq}")
             return
-        real = msgspec.to_builtins(self.world.checker.events[seq - 1])
-        if message["event"] != real:
+        real = _merge(msgspec.to_builtins(self.world.checker.events[since:seq]))
+        if [message["event"]] != real:
             self.world.fail("W4", f"{self.name} got {message['event']} as {seq}: it is {real}")
-        view.apply(message["event"])
+        view.apply(message["event"], seq - since)
 
     def _snapshot(self, message: Json) -> None:
         seq = message["seq"]
