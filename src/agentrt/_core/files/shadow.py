@@ -24,10 +24,10 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -45,6 +45,9 @@ _REFS: Final = "refs/checkpoints"
 _DIFF_BYTES: Final = 4 * 1024 * 1024
 _INDEX_BYTES: Final = 256 * 1024 * 1024
 _EXCLUDE_BYTES: Final = 1024 * 1024
+_PACKED_FILES: Final = 200
+"""Number of new files from which they are stored in one pack instead of a file each."""
+_PACKING: Final = ("-c", "core.bigFileThreshold=1", "-c", "pack.compression=1")
 _ATTEMPTS: Final = 3
 """Attempts at a checkpoint while files appear and disappear."""
 
@@ -126,13 +129,29 @@ class _Message(Struct, omit_defaults=True):
     modes: dict[str, int] = {}
 
 
+_Identity: TypeAlias = tuple[int, ...]
+"""The part of a file's metadata that changes with its content or its permissions."""
+
+
 class _Listed(Struct):
     """The result of examining the folder."""
 
-    present: list[bytes]
+    known: set[bytes]
+    """The files of the index."""
+    present: dict[bytes, _Identity]
     gone: list[bytes]
     left_out: list[bytes]
     modes: dict[str, int]
+
+
+class _LastTake(Struct, frozen=True):
+    """The files that were saved last. Those that are unchanged since are not read again."""
+
+    index: _Identity | None
+    """The index that has them; another one if it was replaced since."""
+    tree: str
+    files: dict[bytes, _Identity]
+    """The files that cannot have changed after they were examined without a new identity."""
 
 
 def shadow_folder(folder: str) -> Path:
@@ -152,12 +171,15 @@ class FolderCheckpoints:
         self.folder: str = os.path.realpath(folder)
         self._limits = limits
         self._root = repository_root(self.folder) or self.folder
+        self._root_bytes = os.path.join(os.fsencode(self._root), b"")
         self._versioned = os.path.lexists(os.path.join(self._root, ".git"))
         within = os.path.relpath(self.folder, self._root)
         self._within = b"" if within == "." else os.fsencode(within) + b"/"
         self._state = shadow_folder(self.folder)
         self._git_dir = self._state / "shadow.git"
         self._index = self._state / "index"
+        self._last: _LastTake | None = None
+        self._theirs: tuple[_Identity, list[bytes]] | None = None
 
     # --- reading
 
@@ -186,6 +208,11 @@ class FolderCheckpoints:
         with self._locked():
             second = self._take().tree if new is None else self._find(new)[1]
             return self._changes(self._find(old)[1], second)
+
+    def changes_between(self, old: TakenFiles, new: TakenFiles) -> list[FileChange]:
+        """Return the files that differ between two sets of saved files."""
+        with self._locked():
+            return self._changes(old.tree, new.tree)
 
     # --- writing
 
@@ -265,39 +292,48 @@ class FolderCheckpoints:
         attempts = 0
         while True:
             attempts += 1
-            listed = self._examine()
+            began_ns = time.time_ns()
+            last = self._last
+            if last is None or last.index != _identity(self._index):
+                last = _LastTake(None, "", {})  # another session has used the index
+            listed = self._examine(last.files)
+            changed = [name for name, now in listed.present.items() if last.files.get(name) != now]
             try:
                 if listed.gone:
                     self._update_index(listed.gone, "--force-remove")
-                self._update_index(listed.present, "--add")
+                if changed:
+                    new = sum(name not in listed.known for name in changed)
+                    self._update_index(
+                        changed, "--add", *(_PACKING if new >= _PACKED_FILES else ())
+                    )
                 break
             except FilesError:
                 if attempts == _ATTEMPTS:
                     raise  # else a file was replaced or removed in between
+        tree = last.tree
+        if changed or listed.gone or not tree:
+            tree = self._git("write-tree").decode().strip()
+        settled = {n: now for n, now in listed.present.items() if _is_settled(now, began_ns)}
+        self._last = _LastTake(_identity(self._index), tree, settled)
         return TakenFiles(
-            tree=self._git("write-tree").decode().strip(),
+            tree=tree,
             saved=frozenset(listed.present),
             left_out=tuple(map(self._shown, listed.left_out)),
             modes=listed.modes,
         )
 
-    def _examine(self) -> _Listed:
-        """Find the files to save, the known files that are gone, and those to leave out."""
-        known = set(self._names("ls-files", "-z", "--cached"))
-        names = dict.fromkeys(sorted(known))
-        where = os.fsdecode(self._within) or "."
-        others = self._names("ls-files", "-z", "--others", "--exclude-standard", "--", where)
-        names |= dict.fromkeys(name for name in others if not name.endswith(b"/"))
-        names |= dict.fromkeys(n for n in self._tracked() if n.startswith(self._within))
-        most = self._limits.checkpoint_files
-        if len(names) > most:
-            raise FilesError(f"the folder has more than {most} files (limits.checkpoint_files)")
+    def _examine(self, saved: Mapping[bytes, _Identity]) -> _Listed:
+        """Find the files to save, the known files that are gone, and those to leave out.
+
+        `saved` has files that are known to be readable.
+        """
+        known, names = self._candidates()
         own = os.fsencode(os.path.relpath(os.path.realpath(state_folder()), self._root)) + b"/"
         folders: dict[bytes, bool] = {b"": True}
-        listed = _Listed([], [], [], {})
+        listed = _Listed(known, {}, [], [], {})
         plain, executable = _new_file_modes()
         for name in names:
-            kind, found = self._classify(name, folders)
+            kind, found = self._classify(name, folders, saved)
             if found is None or kind == "gone" or name.startswith(own):
                 if name in known:
                     listed.gone.append(name)
@@ -306,31 +342,48 @@ class FolderCheckpoints:
                 if name in known:
                     listed.gone.append(name)
             else:
-                listed.present.append(name)
+                listed.present[name] = _identity_of(found)
                 mode = stat.S_IMODE(found.st_mode)
                 usual = executable if mode & stat.S_IXUSR else plain
                 if stat.S_ISREG(found.st_mode) and mode != usual:
                     listed.modes[os.fsdecode(name)] = mode
         return listed
 
+    def _candidates(self) -> tuple[set[bytes], Iterable[bytes]]:
+        """Return the files of the index, and all files to look at. Raises `FilesError`."""
+        where = os.fsdecode(self._within) or "."
+        words = ("-z", "-t", "--cached", "--others", "--exclude-standard", "--", where)
+        entries = self._names("ls-files", *words)
+        known = {entry[2:] for entry in entries if not entry.startswith(b"? ")}
+        names = dict.fromkeys(sorted(known))
+        names |= dict.fromkeys(entry[2:] for entry in entries if not entry.endswith(b"/"))
+        names |= dict.fromkeys(n for n in self._tracked() if n.startswith(self._within))
+        most = self._limits.checkpoint_files
+        if len(names) > most:
+            raise FilesError(f"the folder has more than {most} files (limits.checkpoint_files)")
+        return known, names
+
     def _classify(
-        self, name: bytes, folders: dict[bytes, bool]
+        self, name: bytes, folders: dict[bytes, bool], saved: Mapping[bytes, _Identity]
     ) -> tuple[Literal["file", "left_out", "gone"], os.stat_result | None]:
-        parts = name.split(b"/")
-        if any(part.lower() == b".git" for part in parts):
+        lower = name.lower()
+        if b".git" in lower and b".git" in lower.split(b"/"):
             return "gone", None  # git never stores such a name
         if not self._is_folder(name.rpartition(b"/")[0], folders):
             return "gone", None
-        path = os.path.join(os.fsencode(self._root), name)
+        path = self._root_bytes + name
         try:
             found = os.lstat(path)
         except OSError:
             return "gone", None
         if stat.S_ISLNK(found.st_mode):
-            return ("left_out" if parts[-1] == b".gitmodules" else "file"), found
+            is_modules = name.rpartition(b"/")[2] == b".gitmodules"
+            return ("left_out" if is_modules else "file"), found
         if not stat.S_ISREG(found.st_mode):
             return "gone", None
-        if found.st_size > self._limits.checkpoint_file_bytes or not os.access(path, os.R_OK):
+        if found.st_size > self._limits.checkpoint_file_bytes:
+            return "left_out", found
+        if saved.get(name) != _identity_of(found) and not os.access(path, os.R_OK):
             return "left_out", found
         return "file", found
 
@@ -351,17 +404,24 @@ class FolderCheckpoints:
     def _tracked(self) -> list[bytes]:
         """Return the files that the user's own repository tracks: it may also ignore some."""
         own = git_folder(self._root) if self._versioned else None
-        data = read_regular(os.path.join(own, "index"), _INDEX_BYTES) if own else None
-        if data is None:
+        index = os.path.join(own, "index") if own else ""
+        identity = _identity(index) if own else None
+        if self._theirs is not None and self._theirs[0] == identity:
+            return self._theirs[1]  # git always replaces the file
+        self._theirs = None
+        data = read_regular(index, _INDEX_BYTES) if own else None
+        if data is None or identity is None:
             return []
         copy = self._state / "theirs"
         copy.write_bytes(data)
         try:
-            return self._names("ls-files", "-z", index=copy)
+            names = self._names("ls-files", "-z", index=copy)
         except FilesError:
             return []  # an index of an unknown kind: the other files are still found
         finally:
             copy.unlink()
+        self._theirs = identity, names
+        return names
 
     def _record(
         self,
@@ -377,10 +437,11 @@ class FolderCheckpoints:
         )
         text = _ascii(message)
         commit = self._git("commit-tree", taken.tree, input=text).decode().strip()
-        self._git("update-ref", f"{_REFS}/{number:09d}", commit)
         most = max(2, self._limits.checkpoints_kept)
+        lines = [f"update {_REFS}/{number:09d} {commit}\n"]
         for old, _, _ in known[: max(0, len(known) + 1 - most)]:
-            self._git("update-ref", "-d", f"{_REFS}/{old.number:09d}")
+            lines.append(f"delete {_REFS}/{old.number:09d}\n")
+        self._git("update-ref", "--stdin", input="".join(lines).encode())
         if number % most == 0:  # rarely, as it reads everything
             self._git("gc", "--quiet", "--prune=now")
         return _checkpoint(number, message)
@@ -409,9 +470,9 @@ class FolderCheckpoints:
     def _restore(self, target: str, now: TakenFiles, modes: dict[str, int], undo: int) -> Restored:
         changes = list(self._raw_changes(target, now.tree))
         index = self._state / "restoring"
-        with suppress(FileNotFoundError):
-            index.unlink()
-        self._git("read-tree", target, index=index)
+        # Files that stay as they are keep their entries, so that they are not read again.
+        shutil.copyfile(self._index, index)
+        self._git("read-tree", "-m", target, index=index)
         added = [name for kind, name in changes if kind == b"A"]
         others = [name for kind, name in changes if kind != b"A"]
         # The rules of that time decide which files were ignored then.
@@ -528,9 +589,9 @@ class FolderCheckpoints:
     def _names(self, *words: str, index: Path | None = None) -> list[bytes]:
         return self._git(*words, index=index).split(b"\0")[:-1]
 
-    def _update_index(self, names: Iterable[bytes], option: str) -> None:
+    def _update_index(self, names: Iterable[bytes], option: str, *settings: str) -> None:
         stdin = b"".join(name + b"\0" for name in names)
-        self._git("update-index", option, "-z", "--stdin", input=stdin)
+        self._git(*settings, "update-index", option, "-z", "--stdin", input=stdin)
 
     def _git(
         self,
@@ -616,6 +677,30 @@ def _checkpoint(number: int, message: _Message) -> Checkpoint:
         files=message.files,
         left_out=message.left_out,
     )
+
+
+def _identity_of(found: os.stat_result) -> _Identity:
+    return (
+        *(found.st_dev, found.st_ino, found.st_mode, found.st_size),
+        *(found.st_mtime_ns, found.st_ctime_ns),
+    )
+
+
+def _identity(path: str | os.PathLike[str]) -> _Identity | None:
+    try:
+        return _identity_of(os.stat(path))
+    except OSError:
+        return None
+
+
+def _is_settled(identity: _Identity, began_ns: int) -> bool:
+    """Return True if a change of the file after `began_ns` gives it another identity.
+
+    The clock of a file system is behind by up to one tick. Some count whole seconds.
+    """
+    changed_ns = identity[-1]
+    tick_ns = 2_000_000_000 if changed_ns % 1_000_000 == 0 else 20_000_000
+    return changed_ns + tick_ns < began_ns
 
 
 def _ids(listed: bytes) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import trio
@@ -37,6 +38,7 @@ class TurnCheckpoints:
         self._ended: str | None = None
         self._restoring = False
         self._settled = trio.Event()
+        self._prepared = False
 
     @property
     def occupied(self) -> bool:
@@ -45,8 +47,24 @@ class TurnCheckpoints:
 
     @property
     def is_due(self) -> bool:
-        """True if the checkpoint after a turn has to be taken."""
-        return self._ended is not None and not self._restoring
+        """True if the files have to be saved now: after a turn, or when the session opens."""
+        return (self._ended is not None or not self._prepared) and not self._restoring
+
+    async def take_due(self) -> None:
+        """Save the files for which `is_due` is true."""
+        if self._ended is not None:
+            await self._after_turn()
+        elif not self._prepared:
+            await self._prepare()
+
+    async def _prepare(self) -> None:
+        """Save the files once when the session opens, so that the first prompt waits less.
+
+        The first checkpoint of a folder reads every file; later ones read those that have changed.
+        """
+        self._prepared = True
+        with suppress(FilesError):  # the first turn reports it
+            await in_thread(self.shadow.take)
 
     async def before_turn(self) -> None:
         """Save the files before the next prompt is sent."""
@@ -70,7 +88,7 @@ class TurnCheckpoints:
 
     def close(self) -> None:
         """Give up the checkpoint that is due: the session has ended."""
-        self._ended = None
+        self._ended, self._prepared = None, True
         self._settle()
 
     def _settle(self) -> None:
@@ -86,7 +104,7 @@ class TurnCheckpoints:
         while self.occupied:
             await self._settled.wait()
 
-    async def after_turn(self) -> None:
+    async def _after_turn(self) -> None:
         """Make a checkpoint of the files after the turn that has ended, if it changed any."""
         turn, last, started = self._ended, self._last, self._started
         assert turn is not None
@@ -101,7 +119,7 @@ class TurnCheckpoints:
 
             def record() -> tuple[Checkpoint, list[FileChange]]:
                 after = self.shadow.record(taken, "after", session=self.session, turn=turn)
-                return after, self.shadow.changes(started.number, after.number)
+                return after, self.shadow.changes_between(last, taken)
 
             recorded = await self._try(record)
             if recorded is not None:

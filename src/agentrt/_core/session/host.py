@@ -690,7 +690,7 @@ class SessionHost:
                     self._files_due = False
                     await self._gate.after_turn(self)
                 elif self.checkpoints is not None and self.checkpoints.is_due:
-                    await self.checkpoints.after_turn()
+                    await self.checkpoints.take_due()
                     self.turns_may_start()
                 elif core.has_prompt_to_send and core.ready:
                     await self._begin_next()
