@@ -10,16 +10,16 @@ from typing import Final
 
 _OWN = "about a request that agentrt does not send; a handler in `extensions` gets it"
 _VOICE = "about a voice conversation, which agentrt does not start"
-_APP = "about the vendor's own application"
-_LIST = "about the list of stored threads, which is read when it is needed"
+_APP = "about the vendor's application"
+_LIST = "about the list of stored threads, which agentrt reads when it needs it"
 
 IGNORED: Final[dict[str, str]] = {
-    "thread/started": "the answer to `thread/start` has the same",
+    "thread/started": "the answer to `thread/start` has the same content",
     "thread/status/changed": "the state follows from the turns and the open requests",
-    "thread/closed": "only on a request that agentrt does not send",
-    "thread/reverted": "only on a request that agentrt does not send",
+    "thread/closed": "sent only after a request that agentrt does not send",
+    "thread/reverted": "sent only after a request that agentrt does not send",
     "thread/compacted": "the item `contextCompaction` reports the same",
-    "thread/prediction/updated": "only on a request that agentrt does not send",
+    "thread/prediction/updated": "sent only after a request that agentrt does not send",
     "thread/queue/changed": "agentrt keeps the queue of prompts",
     "thread/environment/connected": "about environments other than the local one",
     "thread/environment/disconnected": "about environments other than the local one",
@@ -31,11 +31,11 @@ IGNORED: Final[dict[str, str]] = {
     "thread/attachment/updated": _LIST,
     "thread/project/updated": _LIST,
     "project/changed": _LIST,
-    "turn/diff/updated": "the items `fileChange` have the same changes",
+    "turn/diff/updated": "the `fileChange` items contain the same changes",
     "turn/moderationMetadata": "data of the provider without a documented shape",
-    "item/autoApprovalReview/started": "its end reports the same with the decision",
-    "skills/changed": "codex reads its skills again by itself",
-    "account/updated": "the answer to `account/read` says whether a login is needed",
+    "item/autoApprovalReview/started": "`item/autoApprovalReview/completed` has the same content and the decision",
+    "skills/changed": "codex reloads its skills itself",
+    "account/updated": "the answer to `account/read` reports if a login is needed",
     "app/list/updated": _APP,
     "remoteControl/status/changed": _APP,
     "externalAgentConfig/import/progress": _APP,
