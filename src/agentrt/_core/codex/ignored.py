@@ -33,7 +33,7 @@ IGNORED: Final[dict[str, str]] = {
     "project/changed": _LIST,
     "turn/diff/updated": "the `fileChange` items contain the same changes",
     "turn/moderationMetadata": "data of the provider without a documented shape",
-    "item/autoApprovalReview/started": "`item/autoApprovalReview/completed` has the same content and the decision",
+    "item/autoApprovalReview/started": "`…/completed` has the same content and the decision",
     "skills/changed": "codex reloads its skills itself",
     "account/updated": "the answer to `account/read` reports if a login is needed",
     "app/list/updated": _APP,
