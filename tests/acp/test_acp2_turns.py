@@ -107,6 +107,37 @@ def test_an_idle_of_an_agent_that_is_not_busy_ends_nothing(at: int, fields: Any)
     assert run(peer, *messages) == [("t1", "refused")]
 
 
+LATE = [
+    update("tool_call_update", toolCallId="c1", status="completed", title="late"),
+    update(
+        "tool_call_content_chunk", toolCallId="c1", content={"type": "content", "content": TEXT}
+    ),
+    update("terminal_output_chunk", terminalId="T", data="bGF0ZQ=="),
+    chunk("late", messageId="m1"),
+]
+"""Updates of what an earlier turn began."""
+
+
+@pytest.mark.parametrize("late", LATE)
+def test_a_late_update_of_an_earlier_turn_does_not_show_that_the_agent_is_busy(late: Any) -> None:
+    peer = opened2()
+    id = peer.prompt("t1")
+    call = update(
+        "tool_call_update",
+        toolCallId="c1",
+        status="in_progress",
+        content=[{"type": "terminal", "terminalId": "T"}],
+    )
+    run(peer, inserted(id), state("running"), chunk("x", messageId="m1"), call)
+    run(peer, state("idle", stopReason="cancelled"))
+    id = peer.prompt("t2")
+    run(peer, user("u2"), late, late, state("idle"), inserted(id, "u2"))
+    assert ended(peer) == [("t1", "cancelled")], "the idle repeats a state"
+    assert run(peer, state("running"), state("idle", stopReason="end_turn"))[1:] == [
+        ("t2", "completed")
+    ]
+
+
 @given(st.lists(st.sampled_from(["idle", "idle again"]), max_size=4))
 def test_repeated_idles_end_a_turn_once(repeats: list[str]) -> None:
     peer = opened2()

@@ -93,6 +93,8 @@ class _ToolCallState(Struct):
     can_cancel: bool = False
     has_output: bool = False
     """True if the agent has reported the raw output."""
+    turn: int = 0
+    """Number of the turn in which it was opened."""
 
 
 class _AgentTerminal(Struct):
@@ -131,6 +133,7 @@ class AcpStream2(AcpStream):
         self._said: dict[str, list[str]] = {}
         """Text of the messages of the running turn."""
         self._call_states: dict[str, _ToolCallState] = {}
+        self._turn = 0
         self._terminals: dict[str, _AgentTerminal] = {}
         self._background: dict[str, Task] = {}
         self._last_state: StateUpdate | None = None
@@ -149,6 +152,7 @@ class AcpStream2(AcpStream):
         """Note that a turn begins: of a prompt, or of the agent's own work."""
         super().begin_turn()
         self._said.clear()
+        self._turn += 1
 
     def end_turn(self) -> None:
         """Note the end of a turn, and show the output that no tool call has shown."""
@@ -306,9 +310,9 @@ class AcpStream2(AcpStream):
     def _tool(self, change: ToolChange, parent: str | None, replay: bool) -> None:
         """Report a new tool call, or a change of one."""
         id = change.tool_call_id
-        if parent is None and not replay:
-            self._turns.output(None)
         called = self._called(change, parent, replay)
+        if parent is None and not replay and self._call_states[id].turn == self._turn:
+            self._turns.output(None)  # a call of an earlier turn is no sign of work on this one
         self._channel.out.append(called)
         for part in change.content or ():
             if isinstance(part, TerminalRef):
@@ -321,6 +325,8 @@ class AcpStream2(AcpStream):
         if opens and status is UNSET:
             status = "pending"
         self._keep_call(change, status, parent)
+        if opens:
+            self._call_states[id].turn = self._turn
         self._remember_change(change)
         content = change.content
         return ToolCalled(
@@ -344,7 +350,7 @@ class AcpStream2(AcpStream):
         known = self._call_states.get(id)
         if known is None or id not in self._calls:
             return True
-        return known.over and status in ("pending", "running") and id not in self._tools
+        return known.over and status in ("pending", "running") and known.turn != self._turn
 
     def _keep_call(
         self, change: ToolChange, status: ItemStatus | UnsetType, parent: str | None
@@ -512,10 +518,10 @@ class AcpStream2(AcpStream):
 
     def _append(self, call: str, text: str) -> None:
         """Append output to a tool call."""
-        replay = self._phase == "replay"
-        if not replay:
+        replay, state = self._phase == "replay", self._call_states[call]
+        if not replay and state.turn == self._turn:
             self._turns.output(None)
-        parent = self._call_states[call].parent
+        parent = state.parent
         self._channel.out.append(ToolCalled(id=call, append=text, parent=parent, replay=replay))
 
     def _place(self, id: str, call: str) -> None:
