@@ -23,7 +23,7 @@ from .modelserver.scripts import Shell, Text, prompt_for
 from .recipes import CLAUDES, RECIPES, package_of
 from .versions import agents_root
 
-MARKS = {"passes": "✓", "fails": "✗", "own way": "~", "not offered": "–", "not provoked": "?"}
+MARKS = {"passed": "✓", "failed": "✗", "different": "~", "unsupported": "–", "inconclusive": "?"}
 SOURCE = Path(__file__).parents[2] / "src"
 PROMPTS = {
     "--text": prompt_for([[Text("Hello from the scripted model.")]]),
@@ -59,7 +59,7 @@ def report_of(agent: str, traces: Path | None) -> dict[str, Any]:
 
 
 def table(reports: list[dict[str, Any]]) -> str:
-    """Checks by agents, and below it what each failure was."""
+    """Return a table of checks by agents, and a list of the failures."""
     rows = [["check", "", *(f"`{report['agent']}`" for report in reports)]]
     rows.append(["---"] * len(rows[0]))
     by_agent = [{each["check"]: each for each in report["findings"]} for report in reports]
@@ -69,10 +69,10 @@ def table(reports: list[dict[str, Any]]) -> str:
         level = "" if each["level"] == "open" else each["level"]
         rows.append([f"[`{each['check']}`]({each['where']})", level, *marks])
     lines = [f"| {' | '.join(row)} |" for row in rows]
-    lines += ["", "What fails:", ""]
+    lines += ["", "Failed checks:", ""]
     for report in reports:
         for each in report["findings"]:
-            if each["verdict"] == "fails":
+            if each["verdict"] == "failed":
                 words = " ".join(each["words"].split())
                 lines.append(f"- `{report['agent']}`, `{each['check']}` ({each['level']}): {words}")
     return "\n".join(lines)

@@ -28,9 +28,12 @@ async def finding(agent: type[GoodCodex], check: str) -> ConformanceFinding:
 
 async def test_an_agent_without_a_fault_fails_no_check(autojump_clock: MockClock) -> None:
     report = await checked(GoodCodex)
-    assert [f for f in report.findings if f.verdict == "fails"] == []
-    assert [f.check for f in report.findings if f.verdict == "own way"] == ["batch", "two-prompts"]
-    assert {f.verdict for f in report.findings} == {"passes", "own way"}
+    assert [f for f in report.findings if f.verdict == "failed"] == []
+    assert [f.check for f in report.findings if f.verdict == "different"] == [
+        "batch",
+        "two-prompts",
+    ]
+    assert {f.verdict for f in report.findings} == {"passed", "different"}
     assert (report.name, report.version) == ("codex", "1.2.3")
     assert [f.check for f in report.findings[:-1]] == [check.name for check in CHECKS["codex"]]
 
@@ -237,7 +240,7 @@ async def test_a_defect_is_found_by_the_checks_about_it(
     agent: type[GoodCodex], checks: list[str], autojump_clock: MockClock
 ) -> None:
     for check in checks:
-        assert ((found := await finding(agent, check)).verdict, check) == ("fails", check), found
+        assert ((found := await finding(agent, check)).verdict, check) == ("failed", check), found
 
 
 async def test_an_agent_that_does_not_ask_is_not_judged_for_what_it_would_have_done(
@@ -248,7 +251,7 @@ async def test_an_agent_that_does_not_ask_is_not_judged_for_what_it_would_have_d
             self.say(turn, "no need")
 
     found = await finding(NeverAsks, "permission-rejected")
-    assert found.verdict == "not provoked"
+    assert found.verdict == "inconclusive"
     assert "it did not ask" in found.words
 
 
@@ -280,6 +283,6 @@ async def test_an_interrupt_that_has_to_be_said_again_is_the_agents_own_way(
         began = 1e9
 
     found = await finding(TakesItsTime, "cancel-at-once")
-    assert found.verdict == "own way"
+    assert found.verdict == "different"
     assert "no active turn" in found.words
-    assert "once more when it runs: interrupted" in found.words
+    assert "repeated while it runs: interrupted" in found.words

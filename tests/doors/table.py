@@ -1,10 +1,10 @@
-"""The table of what works through which door, made of the tests that do it.
+"""The table of features by interface, made from the tests.
 
     python tests/doors/table.py [--tests]
 
-A test says with `@pytest.mark.door(DOOR, THING, …)` that it does these things through that door.
-The table in `docs/reference/interfaces.md` has a tick where there is such a test, and
-`test_doors.py` checks that it has no other. `--tests` prints which test stands for each.
+The mark `@pytest.mark.door(DOOR, THING, …)` declares that a test uses these features through that
+interface. The table in `docs/reference/interfaces.md` has a tick for each mark, and
+`test_doors.py` checks that it has no other. `--tests` lists the tests.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ THINGS: Final = ("prompt", "stream", "permission", "cancel", "resume", "fork", "
 DOORS: Final = {
     "python": "Python, on Trio",
     "asyncio": "Python, on asyncio",
-    "repl": "`agentrt`, the conversation",
+    "repl": "`agentrt`, interactively",
     "one-shot": "`agentrt -p`",
     "page": "the page, over `agentrt.v1`",
     "legacy": "Python, an agent of the [older dialect](../guides/claude-sdk-programs.md)",
@@ -39,17 +39,17 @@ DOORS: Final = {
 }
 
 CANNOT: Final = {
-    ("repl", "tools"): "a program's own; a terminal runs none",
-    ("one-shot", "fork"): "one prompt, one conversation",
-    ("one-shot", "tools"): "a program's own; a terminal runs none",
-    ("legacy", "resume"): "the dialect has none",
-    ("legacy", "fork"): "the dialect has none",
-    ("legacy", "tools"): "the dialect has none",
-    ("attach", "tools"): "a program's own; a terminal runs none",
-    ("attach-once", "fork"): "one prompt, one conversation",
-    ("attach-once", "tools"): "a program's own; a terminal runs none",
+    ("repl", "tools"): "not in a terminal; tools of an embedding program work",
+    ("one-shot", "fork"): "not with a single prompt",
+    ("one-shot", "tools"): "not in a terminal; tools of an embedding program work",
+    ("legacy", "resume"): "not in this dialect",
+    ("legacy", "fork"): "not in this dialect",
+    ("legacy", "tools"): "not in this dialect",
+    ("attach", "tools"): "not in a terminal; tools of an embedding program work",
+    ("attach-once", "fork"): "not with a single prompt",
+    ("attach-once", "tools"): "not in a terminal; tools of an embedding program work",
 }
-"""Why a thing is not to be had through a door."""
+"""The reason why an interface lacks a feature."""
 
 
 def proofs() -> Iterator[tuple[str, str, str]]:

@@ -23,7 +23,7 @@ def test_a_command_is_checked_and_leaves_traces_that_can_be_shown(program: Progr
     demo = (sys.executable, "-m", "agentrt.demo")
     arguments = (*QUICK, "--traces", "traces", "--output-format", "json")
     report = json.loads(program.run("conformance", *arguments, "--", *demo).stdout)
-    assert report["counts"]["passes"] == 2
+    assert report["counts"]["passed"] == 2
     assert report["broken"] == []
     assert report["findings"][0]["where"].startswith("https://agentclientprotocol.com/")
     shown = program.run("trace", "show", report["findings"][0]["trace"]).stdout
@@ -57,7 +57,7 @@ def test_a_program_is_found_by_its_path_from_here(program: Program) -> None:
 def test_an_agent_that_never_answers_is_not_waited_for_in_every_check(program: Program) -> None:
     silent = ("--timeout", "1", "--", "sleep", "100")
     told = program.run("conformance", *silent, status=1)
-    assert "has not answered within 1 s: no check was made" in told.stderr
+    assert "has not answered within 1 s: no check was run" in told.stderr
     assert told.stdout == ""
 
 
@@ -96,10 +96,10 @@ def test_codex_is_checked_by_its_name_and_as_a_command(program: Program) -> None
         told = program.run("conformance", "--output-format", "json", *arguments, *named)
         found = {each["check"]: each["verdict"] for each in json.loads(told.stdout)["findings"]}
         assert found == {
-            "initialize": "passes",
-            "uninitialized": "fails",  # it minds no order
-            "turn": "passes",
-            "permission-rejected": "not provoked",
+            "initialize": "passed",
+            "uninitialized": "failed",  # it minds no order
+            "turn": "passed",
+            "permission-rejected": "inconclusive",
         }
 
 
@@ -113,8 +113,8 @@ def test_a_claude_code_is_checked_by_what_a_host_relies_on(program: Program) -> 
     )
     found = {each["check"]: each["verdict"] for each in json.loads(told.stdout)["findings"]}
     assert found == {
-        "initialize": "passes",
-        "unknown-request": "fails",  # it answers any request with success
-        "turn": "passes",
-        "permission-rejected": "not provoked",
+        "initialize": "passed",
+        "unknown-request": "failed",  # it answers any request with success
+        "turn": "passed",
+        "permission-rejected": "inconclusive",
     }

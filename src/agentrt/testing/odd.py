@@ -1,13 +1,12 @@
 """A misbehaving agent, for tests of clients in any language.
 
-It does one thing that agents do and clients do not expect, and everything else right. A client
+It has one fault that real agents have and clients do not expect, and is otherwise correct. A client
 starts it as its agent:
 
     python -m agentrt.testing.odd [--protocol acp|claude|codex] [--report FILE] SHAPE
 
-The first prompt gets the shape, each later one the answer `next`. The report has a JSON line for
-each message of the client and for the end of its input, so that a test also sees the client's
-actions.
+The first prompt triggers the fault; each later prompt gets the answer `next`. The report has a JSON
+line for each message of the client and for the end of its input.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class MisbehavingAgent(ABC):
         sys.stdout.flush()
 
     def turn(self) -> None:
-        """Answer a prompt: oddly, if it is the first one."""
+        """Answer a prompt: with the fault if it is the first one."""
         shape, self.shape = self.shape, None
         if shape is None:
             self.say("next")
@@ -89,7 +88,7 @@ class MisbehavingAgent(ABC):
 
     @abstractmethod
     def ask(self) -> None:
-        """Ask for a permission, without waiting for the answer."""
+        """Request a permission, without waiting for the answer."""
 
     @abstractmethod
     def is_cancel(self, message: Any) -> bool: ...
@@ -100,7 +99,7 @@ class MisbehavingAgent(ABC):
 
     @abstractmethod
     def unknown(self) -> None:
-        """Send messages that no client knows: an update, a notification."""
+        """Send messages of unknown types: an update, a notification."""
 
     def until(self, wanted: Callable[[Any], bool]) -> None:
         """Read messages until one is wanted; handle the others."""
@@ -112,19 +111,19 @@ class MisbehavingAgent(ABC):
 
     # --- the shapes
     def plain(self) -> None:
-        """A turn in which all is as it should be."""
+        """A normal turn."""
         self.say("hello")
         self.end()
 
     def unknown_update(self) -> None:
-        """An update and a message that no client knows, in the middle of a turn."""
+        """An unknown update and an unknown message during a turn."""
         self.say("hel")
         self.unknown()
         self.say("lo")
         self.end()
 
     def answered_twice(self) -> None:
-        """The answer to a prompt comes a second time."""
+        """A second answer to the same prompt."""
         self.say("hello")
         self.end()
         self.end()
@@ -146,14 +145,14 @@ class MisbehavingAgent(ABC):
         self.end("cancelled")
 
     def dies(self) -> None:
-        """The process exits with status 3 in the middle of a turn, and of a line."""
+        """The process exits with status 3 during a turn, in the middle of a line."""
         self.say("hello")
         sys.stdout.write('{"jsonrpc": "2.0", "method": "session/upd')
         sys.stdout.flush()
         os._exit(3)
 
     def closes_output(self) -> None:
-        """Its output ends in the middle of a turn, the process continues."""
+        """The output ends during a turn, and the process continues."""
         self.say("hello")
         sys.stdout.flush()
         os.close(1)
@@ -165,14 +164,14 @@ class MisbehavingAgent(ABC):
         self.end()
 
     def noise(self) -> None:
-        """Lines on its output that are not messages: text, a number, a list."""
+        """Lines that are not messages: text, a number, a list."""
         for line in ("Loaded cached credentials.", "42", "[]"):
             sys.stdout.write(f"{line}\n")
         self.say("hello")
         self.end()
 
     def silent(self) -> None:
-        """A prompt that is never answered, whatever the client does."""
+        """No answer to a prompt, even after a cancel."""
         self.until(lambda message: False)
 
 

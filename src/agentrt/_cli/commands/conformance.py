@@ -30,14 +30,13 @@ from ..text import one_line
 from ..tracing import command_trace
 
 CHECK_TIMEOUT_S: Final = 60.0
-_LABELS: Final[dict[ConformanceVerdict, tuple[str, str]]] = {
-    "passes": ("✓", "passed"),
-    "fails": ("✗", "failed"),
-    "own way": ("~", "different"),
-    "not offered": ("-", "unsupported"),
-    "not provoked": ("?", "inconclusive"),
+_MARKS: Final[dict[ConformanceVerdict, str]] = {
+    "passed": "✓",
+    "failed": "✗",
+    "different": "~",
+    "unsupported": "-",
+    "inconclusive": "?",
 }
-"""The mark and the word for each verdict; `--output-format json` has the verdict itself."""
 OF_THE_DEMO: Final = ConformancePrompts(text="hello", long="/slow 20")
 """Prompts for the demo agent, which has no model and only knows its own sentences."""
 
@@ -77,7 +76,7 @@ def make_request(options: argparse.Namespace, agent: Agent, config: Config) -> C
     """
     only: list[str] = getattr(options, "only", None) or []
     if agent.protocol == "own":
-        raise UsageError(f"{agent.name} has a driver of its own, for which there are no checks")
+        raise UsageError(f"{agent.name} has its own driver, for which no checks exist")
     known = [check.name for check in CHECKS[agent.protocol]]
     if strange := [name for name in only if name not in known]:
         raise UsageError(
@@ -155,13 +154,12 @@ def _found_from_anywhere(command: tuple[str, ...]) -> tuple[str, ...]:
 def _row(finding: ConformanceFinding) -> list[str]:
     """Return one finding as lines."""
     level = "" if finding.level == "open" else f" ({finding.level})"
-    mark, word = _LABELS[finding.verdict]
-    verdict = "" if finding.verdict == "passes" else f"{word}: "
+    verdict = "" if finding.verdict == "passed" else f"{finding.verdict}: "
     rows = [
-        f"{mark} {finding.check:25} {finding.title}{level}",
+        f"{_MARKS[finding.verdict]} {finding.check:25} {finding.title}{level}",
         f"    {verdict}{one_line(finding.words, 300)}",
     ]
-    if finding.verdict == "fails":
+    if finding.verdict == "failed":
         rows.append(f"    see {finding.where}")
         if finding.trace:
             rows.append(f"    agentrt trace show {one_line(finding.trace)}")
@@ -170,14 +168,16 @@ def _row(finding: ConformanceFinding) -> list[str]:
 
 def _counts(report: Conformance) -> dict[ConformanceVerdict, int]:
     count = Counter(finding.verdict for finding in report.findings)
-    return {verdict: count[verdict] for verdict in _LABELS}
+    return {verdict: count[verdict] for verdict in _MARKS}
 
 
 def _summary(report: Conformance) -> str:
-    counts = ", ".join(f"{n} {_LABELS[verdict][1]}" for verdict, n in _counts(report).items())
+    counts = ", ".join(f"{n} {verdict}" for verdict, n in _counts(report).items())
     broken = sum(finding.broken for finding in report.findings)
     who = one_line(" ".join((report.name or report.agent, report.version)).strip())
-    musts = f"; {broken} of the failures break a demand of the specification" if broken else ""
+    musts = (
+        f"; {broken} of the failures violate a requirement of the specification" if broken else ""
+    )
     return f"{who}: {len(report.findings)} checks: {counts}{musts}"
 
 

@@ -18,7 +18,7 @@ from ...jsonrpc import (
     error_line,
     result_line,
 )
-from .check import ACP, TOUCHED, fails, not_offered, not_provoked, shown
+from .check import ACP, TOUCHED, fails, inconclusive, shown, unsupported
 from .peer import MEASURE_TIMEOUT_S
 from .rpc import RpcPeer, result_of
 
@@ -144,7 +144,7 @@ class AcpPeer(RpcPeer):
     def require_capability(self, what: str) -> None:
         """Raise `CheckEnded` if the agent does not announce this session capability."""
         if not self.sessions_can(what):
-            raise not_offered(f"no sessionCapabilities.{what}")
+            raise unsupported(f"no sessionCapabilities.{what}")
 
     # --- turns
 
@@ -172,7 +172,7 @@ class AcpPeer(RpcPeer):
             await self.until("the first update of the long turn", poll)
             if id in self._answers:
                 message = self._answers[id].message
-                raise not_provoked(f"the long turn had ended: {shown(message)}")
+                raise inconclusive(f"the long turn had ended: {shown(message)}")
 
     def cancel(self, session: str) -> None:
         """Send `session/cancel`."""
@@ -192,7 +192,7 @@ class AcpPeer(RpcPeer):
             await self.until("a permission request", poll)
             if not self.asks:
                 words = shown(self._answers[id].message.result or self._answers[id].message.error)
-                raise not_provoked(
+                raise inconclusive(
                     f"it did not ask (--permission): {words}"
                     + (f", and {TOUCHED} was created" if self.touched_file else "")
                 )
@@ -216,7 +216,7 @@ class AcpPeer(RpcPeer):
         """Return the id of an option of this kind. Raises `CheckEnded` without one."""
         option = self.option(ask, kind)
         if option is None:
-            raise not_provoked(f"it offers no option of the kind {kind}")
+            raise inconclusive(f"it offers no option of the kind {kind}")
         return option
 
     def answer(self, ask: JsonRpcRequest, option: str | None) -> None:

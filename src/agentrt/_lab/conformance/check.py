@@ -8,11 +8,13 @@ from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-ConformanceVerdict: TypeAlias = Literal["passes", "fails", "own way", "not offered", "not provoked"]
+ConformanceVerdict: TypeAlias = Literal[
+    "passed", "failed", "different", "unsupported", "inconclusive"
+]
 """The result of a check.
 
-`own way`: the specification leaves the point open or only advises, and the agent does it
-differently. `not provoked`: the situation could not be created, so nothing is known."""
+`different`: the specification leaves the point open or only advises, and the agent does it
+differently. `inconclusive`: the situation could not be created, so nothing is known."""
 
 ConformanceLevel: TypeAlias = Literal["must", "should", "open"]
 """The strength with which the specification requires the checked behaviour."""
@@ -64,7 +66,7 @@ class ConformanceFinding(Struct, frozen=True, kw_only=True):
     @property
     def broken(self) -> bool:
         """True if the agent violates a requirement (a "must") of the specification."""
-        return self.verdict == "fails" and self.level == "must"
+        return self.verdict == "failed" and self.level == "must"
 
 
 class CheckEnded(Exception):
@@ -116,22 +118,22 @@ class CheckRegistry:
 
 def fails(words: str, level: ConformanceLevel | None = None) -> CheckEnded:
     """Return the error that ends a check as failed."""
-    return CheckEnded("fails", words, level)
+    return CheckEnded("failed", words, level)
 
 
 def differs(words: str) -> CheckEnded:
-    """Return the error that ends a check as `own way`."""
-    return CheckEnded("own way", words)
+    """Return the error that ends a check as `different`."""
+    return CheckEnded("different", words)
 
 
-def not_offered(words: str) -> CheckEnded:
-    """Return the error that ends a check as `not offered`."""
-    return CheckEnded("not offered", words)
+def unsupported(words: str) -> CheckEnded:
+    """Return the error that ends a check as `unsupported`."""
+    return CheckEnded("unsupported", words)
 
 
-def not_provoked(words: str) -> CheckEnded:
-    """Return the error that ends a check as `not provoked`."""
-    return CheckEnded("not provoked", words)
+def inconclusive(words: str) -> CheckEnded:
+    """Return the error that ends a check as `inconclusive`."""
+    return CheckEnded("inconclusive", words)
 
 
 def shown(value: object, width: int = 100) -> str:

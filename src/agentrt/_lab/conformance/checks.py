@@ -21,7 +21,7 @@ from . import (
 from .check import ACP, ConformanceCheck
 
 
-def _elsewhere(checks: list[ConformanceCheck], where: str) -> list[ConformanceCheck]:
+def _documented_at(checks: list[ConformanceCheck], where: str) -> list[ConformanceCheck]:
     """Return checks from ACP's specification for a protocol documented at `where`."""
     return [
         structs.replace(check, where=where) if check.where.startswith(ACP) else check
@@ -40,12 +40,12 @@ CHECKS: Final[dict[ProtocolName, list[ConformanceCheck]]] = {
     ],
     "claude": [
         *claude.check.all,
-        *_elsewhere(end_checks.check.all, claude.WHERE),
+        *_documented_at(end_checks.check.all, claude.WHERE),
     ],
     "codex": [
         *codex_checks.check.all[:4],
-        *_elsewhere(rpc_checks.check.all, codex.WHERE),
+        *_documented_at(rpc_checks.check.all, codex.WHERE),
         *codex_checks.check.all[4:],
-        *_elsewhere(end_checks.check.all, codex.WHERE),
+        *_documented_at(end_checks.check.all, codex.WHERE),
     ],
 }

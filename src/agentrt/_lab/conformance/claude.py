@@ -12,7 +12,7 @@ import trio
 
 from ...events import JsonObject
 from ...jsonrpc import encode_line
-from .check import TOUCHED, CheckRegistry, differs, fails, not_provoked, shown
+from .check import TOUCHED, CheckRegistry, differs, fails, inconclusive, shown
 from .peer import MEASURE_TIMEOUT_S, ConformancePeer
 
 check = CheckRegistry()
@@ -48,7 +48,7 @@ class ClaudePeer(ConformancePeer):
                 request = message.get("request")
                 subtype = request.get("subtype") if isinstance(request, dict) else None
                 if subtype != "can_use_tool":
-                    self._respond(message, error="nothing is offered here")
+                    self._respond(message, error="this host supports no requests")
                 elif self.answers_asks:
                     self.decide(message, allow=False)
                 else:
@@ -131,7 +131,7 @@ class ClaudePeer(ConformancePeer):
         with self.preparing():
             await self.until("the first words of the long turn", poll)
             if len(self.results) > before:
-                raise not_provoked(f"the long turn had ended: {shown(self.results[before])}")
+                raise inconclusive(f"the long turn had ended: {shown(self.results[before])}")
 
     async def long(self) -> int:
         """Begin the long turn and wait for its first output. Returns the number of turns before."""
@@ -159,7 +159,7 @@ class ClaudePeer(ConformancePeer):
         with self.preparing():
             await self.until("a permission request", poll)
             if not self.asks:
-                raise not_provoked(f"it did not ask (--permission): {shown(self.results[before])}")
+                raise inconclusive(f"it did not ask (--permission): {shown(self.results[before])}")
         self.answers_asks = True
         return before, self.asks.pop(0)
 
@@ -192,7 +192,7 @@ async def initialize(peer: ClaudePeer) -> str:
     return "answered"
 
 
-@check("initialize-twice", "a second initialize", "open", WHERE)
+@check("initialize-twice", "answers a second initialize", "open", WHERE)
 async def initialize_twice(peer: ClaudePeer) -> str:
     await peer.ready()
     answer = await peer.ask("initialize", hooks=None)
@@ -205,7 +205,7 @@ async def uninitialized(peer: ClaudePeer) -> str:
     return await peer.turn(peer.prompts.text)
 
 
-@check("unknown-request", "answers a request that it does not know with an error", "should", WHERE)
+@check("unknown-request", "answers an unknown request with an error", "should", WHERE)
 async def unknown_request(peer: ClaudePeer) -> str:
     await peer.ready()
     answer = await peer.ask("agentrt_unknown")
@@ -236,21 +236,21 @@ async def blank_line(peer: ClaudePeer) -> str:
     return await _odd(peer, b"\n\r\n")
 
 
-@check("broken-line", "a line that is not JSON", "open", WHERE)
+@check("broken-line", "continues after a line that is not JSON", "open", WHERE)
 async def broken_line(peer: ClaudePeer) -> str:
     return await _odd(peer, b'{"type":"user","message":')
 
 
-@check("bare-value", "a line that is a number", "open", WHERE)
+@check("bare-value", "continues after a line that is a number", "open", WHERE)
 async def bare_value(peer: ClaudePeer) -> str:
     return await _odd(peer, b"42")
 
 
-@check("long-line", "takes a line of 8 MiB", "should", WHERE)
+@check("long-line", "accepts a line of 8 MiB", "should", WHERE)
 async def long_line(peer: ClaudePeer) -> str:
     await peer.ready()
     await peer.ask("agentrt_unknown", text="x" * LONG_LINE_CHARS)
-    return "read to its end"
+    return "read completely"
 
 
 @check("turn", "ends a prompt's turn with a result", "should", WHERE)
@@ -263,7 +263,7 @@ async def turn(peer: ClaudePeer) -> str:
     return stop
 
 
-@check("two-prompts", "two simultaneous prompts", "should", WHERE)
+@check("two-prompts", "answers both of two simultaneous prompts", "should", WHERE)
 async def two_prompts(peer: ClaudePeer) -> str:
     await peer.ready()
     first, second = peer.prompt(peer.prompts.text), peer.prompt(peer.prompts.text)
@@ -275,14 +275,16 @@ async def two_prompts(peer: ClaudePeer) -> str:
     return f"first: {stop}; second: {await peer.end(first + 1)}"
 
 
-@check("interrupt-idle", "is ready for a prompt after an interrupt of nothing", "should", WHERE)
+@check(
+    "interrupt-idle", "accepts a prompt after an interrupt without a running turn", "should", WHERE
+)
 async def interrupt_idle(peer: ClaudePeer) -> str:
     await peer.ready()
     answer = await peer.ask("interrupt")
     return f"the interrupt: {answer.get('subtype')}; {await peer.turn(peer.prompts.text)}"
 
 
-@check("interrupt", "ends a turn that is interrupted", "should", WHERE, in_turn=True)
+@check("interrupt", "ends an interrupted turn", "should", WHERE, in_turn=True)
 async def interrupt(peer: ClaudePeer) -> str:
     before = await peer.long()
     began = trio.current_time()
@@ -314,8 +316,8 @@ async def permission_allowed(peer: ClaudePeer) -> str:
     peer.decide(ask, allow=True)
     stop = await peer.end(before)
     if not peer.touched_file:
-        raise fails(f"{stop}, and {TOUCHED} is not there")
-    return f"{stop}, and it is done"
+        raise fails(f"{stop}, and {TOUCHED} was not created")
+    return f"{stop}; carried out"
 
 
 @check("permission-rejected", "does not carry out a rejected call", "should", WHERE)
@@ -325,7 +327,7 @@ async def permission_rejected(peer: ClaudePeer) -> str:
     return await _not_done(peer, before)
 
 
-@check("permission-twice", "takes the first of two answers", "should", WHERE)
+@check("permission-twice", "uses the first of two answers", "should", WHERE)
 async def permission_twice(peer: ClaudePeer) -> str:
     before, ask = await peer.permission()
     peer.decide(ask, allow=False)
@@ -333,14 +335,21 @@ async def permission_twice(peer: ClaudePeer) -> str:
     return await _not_done(peer, before)
 
 
-@check("permission-cancelled", "does nothing when its question is interrupted", "should", WHERE)
+@check(
+    "permission-cancelled",
+    "does not carry out a call when its request is interrupted",
+    "should",
+    WHERE,
+)
 async def permission_cancelled(peer: ClaudePeer) -> str:
     before, _ = await peer.permission()
     await peer.ask("interrupt")
     return await _not_done(peer, before)
 
 
-@check("permission-late", "does nothing when an answer comes after the turn", "should", WHERE)
+@check(
+    "permission-late", "does not carry out a call that is allowed after the turn", "should", WHERE
+)
 async def permission_late(peer: ClaudePeer) -> str:
     before, ask = await peer.permission()
     with peer.preparing():
@@ -356,4 +365,4 @@ async def _not_done(peer: ClaudePeer, before: int) -> str:
     await peer.quiet()
     if peer.touched_file:
         raise fails(f"{stop}, and {TOUCHED} was created")
-    return f"{stop}, and it is not done"
+    return f"{stop}; not carried out"

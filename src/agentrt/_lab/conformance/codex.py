@@ -18,7 +18,7 @@ from ...jsonrpc import (
     error_line,
     result_line,
 )
-from .check import TOUCHED, fails, not_provoked, shown
+from .check import TOUCHED, fails, inconclusive, shown
 from .peer import MEASURE_TIMEOUT_S
 from .rpc import RpcPeer, described, result_of
 
@@ -183,7 +183,7 @@ class CodexPeer(RpcPeer):
 
             await self.until("the first words of the long turn", poll)
             if (status := self.turns[turn].status) is not None:
-                raise not_provoked(f"the long turn had ended: {status}")
+                raise inconclusive(f"the long turn had ended: {status}")
         return turn
 
     def interrupt(self, thread: str, turn: str) -> Id:
@@ -212,7 +212,7 @@ class CodexPeer(RpcPeer):
             await self.until("an approval request", poll)
             if not self.asks:
                 status = self.turns[turn].status
-                raise not_provoked(
+                raise inconclusive(
                     f"it did not ask (--permission): {status}"
                     + (f", and {TOUCHED} was created" if self.touched_file else "")
                 )

@@ -25,7 +25,7 @@ NOBODY: Final = "00000000-0000-7000-8000-000000000000"
 """An id that belongs to no thread and no turn."""
 
 
-@check("initialize", "answers initialize, and identifies itself", "should", HANDSHAKE)
+@check("initialize", "answers initialize and identifies itself", "should", HANDSHAKE)
 async def initialize(peer: CodexPeer) -> str:
     result_of(await peer.initialize(), "initialize")
     if not peer.info:
@@ -47,7 +47,7 @@ async def uninitialized(peer: CodexPeer) -> str:
 @check("missing-params", "refuses turn/start without its parameters", "should", TURNS)
 async def missing_params(peer: CodexPeer) -> str:
     await peer.ready()
-    return refused(await peer.ask("turn/start", {}), "took it")
+    return refused(await peer.ask("turn/start", {}), "accepted it")
 
 
 @check("new-sessions", "gives each thread a unique id", "should", THREADS)
@@ -63,7 +63,7 @@ async def new_sessions(peer: CodexPeer) -> str:
 async def prompt_unknown(peer: CodexPeer) -> str:
     await peer.ready()
     response = await peer.answered(peer.prompt(NOBODY, peer.prompts.text), "turn/start")
-    return refused(response, "took it")
+    return refused(response, "accepted it")
 
 
 @check("resume", "continues a resumed thread", "should", THREADS)
@@ -74,7 +74,7 @@ async def resume(peer: CodexPeer) -> str:
     result = await peer.result("thread/resume", {"threadId": thread, **peer.place})
     given = result.get("thread")
     if not isinstance(given, dict) or given.get("id") != thread:
-        raise fails(f"the answer is about another thread: {shown(result)}")
+        raise fails(f"the answer names a different thread: {shown(result)}")
     return f"the next prompt ended with {await peer.turn(thread, peer.prompts.text)}"
 
 
@@ -93,8 +93,8 @@ async def list_threads(peer: CodexPeer) -> str:
     if not isinstance(found, list):
         raise fails(f"its data is not a list: {shown(found)}")
     if thread not in [each.get("id") for each in found if isinstance(each, dict)]:
-        raise fails(f"it is not among the {len(found)}")
-    return f"it is one of {len(found)}"
+        raise fails(f"missing from the {len(found)} threads")
+    return f"one of {len(found)} threads"
 
 
 @check("turn", "ends a prompt's turn with turn/completed", "should", TURNS)
@@ -105,11 +105,11 @@ async def turn(peer: CodexPeer) -> str:
     known = peer.turns[turn]
     await peer.wait_until_read()
     if known.late:
-        raise differs(f"{status}, and {known.late} of {known.said} notices after it")
-    return f"{status}, behind {known.said} notices"
+        raise differs(f"{status}, and {known.late} of {known.said} notifications after it")
+    return f"{status}, after {known.said} notifications"
 
 
-@check("two-prompts", "a second prompt while a turn runs", "open", TURNS)
+@check("two-prompts", "handles a second prompt during a turn", "open", TURNS)
 async def two_prompts(peer: CodexPeer) -> str:
     thread = await peer.thread()
     first = peer.prompt(thread, peer.prompts.text)
@@ -124,7 +124,7 @@ async def two_prompts(peer: CodexPeer) -> str:
     raise differs(f"first: {await peer.end(one)}; second: {same}")
 
 
-@check("steer", "takes a prompt into the turn that runs", "should", TURNS, in_turn=True)
+@check("steer", "adds a prompt to the running turn", "should", TURNS, in_turn=True)
 async def steer(peer: CodexPeer) -> str:
     thread = await peer.thread()
     turn = await peer.long(thread)
@@ -133,22 +133,24 @@ async def steer(peer: CodexPeer) -> str:
     result = await peer.result("turn/steer", given)
     peer.interrupt(thread, turn)
     if result.get("turnId") != turn:
-        raise fails(f"taken into another turn: {shown(result)}")
-    return "taken into it"
+        raise fails(f"added to a different turn: {shown(result)}")
+    return "added to it"
 
 
-@check("steer-another", "refuses to steer a turn that does not run", "should", TURNS, in_turn=True)
+@check(
+    "steer-another", "refuses to steer a turn that is not running", "should", TURNS, in_turn=True
+)
 async def steer_another(peer: CodexPeer) -> str:
     thread = await peer.thread()
     turn = await peer.long(thread)
     said = [{"type": "text", "text": peer.prompts.text}]
     given = {"threadId": thread, "expectedTurnId": NOBODY, "input": said}
-    words = refused(await peer.ask("turn/steer", given), "took it")
+    words = refused(await peer.ask("turn/steer", given), "accepted it")
     peer.interrupt(thread, turn)
     return words
 
 
-@check("cancel-idle", "is ready for a prompt after an interrupt of nothing", "should", TURNS)
+@check("cancel-idle", "accepts a prompt after an interrupt without a running turn", "should", TURNS)
 async def cancel_idle(peer: CodexPeer) -> str:
     thread = await peer.thread()
     with peer.preparing():
@@ -177,13 +179,19 @@ async def _interrupted(peer: CodexPeer, thread: str, turn: str) -> str:
     return f"interrupted after {took:.2f} s"
 
 
-@check("cancel-text", "ends a turn that is interrupted", "should", TURNS, in_turn=True)
+@check("cancel-text", "ends an interrupted turn", "should", TURNS, in_turn=True)
 async def cancel_text(peer: CodexPeer) -> str:
     thread = await peer.thread()
     return await _interrupted(peer, thread, await peer.long(thread))
 
 
-@check("cancel-at-once", "and one with an accepted prompt", "open", TURNS, in_turn=True)
+@check(
+    "cancel-at-once",
+    "ends a turn that is interrupted right after its prompt",
+    "open",
+    TURNS,
+    in_turn=True,
+)
 async def cancel_at_once(peer: CodexPeer) -> str:
     thread = await peer.thread()
     assert peer.long_turn
@@ -196,12 +204,12 @@ async def cancel_at_once(peer: CodexPeer) -> str:
         return status
     await peer.runs(turn)
     words = await _interrupted(peer, thread, turn)
-    raise differs(f"refused: {described(response.error)}; once more when it runs: {words}")
+    raise differs(f"refused: {described(response.error)}; repeated while it runs: {words}")
 
 
 @check(
     "quiet-after-cancel",
-    "reports nothing more about an interrupted turn after its end",
+    "sends no more notifications of an interrupted turn after its end",
     "should",
     TURNS,
     in_turn=True,
@@ -214,8 +222,8 @@ async def quiet_after_cancel(peer: CodexPeer) -> str:
     await peer.wait_until_read()
     await peer.quiet(1.0)
     if late := peer.turns[turn].late:
-        raise fails(f"{late} notices came after its end")
-    return "nothing came after its end"
+        raise fails(f"{late} notifications arrived after its end")
+    return "no notification after its end"
 
 
 @check("after-cancel", "answers the next prompt after an interrupt", "should", TURNS, in_turn=True)
@@ -227,7 +235,7 @@ async def after_cancel(peer: CodexPeer) -> str:
     return await _next(peer, thread)
 
 
-@check("cancel-twice", "takes two interrupts for one", "should", TURNS, in_turn=True)
+@check("cancel-twice", "treats two interrupts as one", "should", TURNS, in_turn=True)
 async def cancel_twice(peer: CodexPeer) -> str:
     thread = await peer.thread()
     turn = await peer.long(thread)
@@ -244,7 +252,13 @@ async def _next(peer: CodexPeer, thread: str) -> str:
     return f"the next prompt ended with {status}"
 
 
-@check("two-sessions", "interrupts only the thread that is meant", "should", TURNS, in_turn=True)
+@check(
+    "two-sessions",
+    "interrupts only the thread that the request names",
+    "should",
+    TURNS,
+    in_turn=True,
+)
 async def two_sessions(peer: CodexPeer) -> str:
     thread = await peer.thread()
     with peer.preparing():
@@ -265,8 +279,8 @@ async def permission_allowed(peer: CodexPeer) -> str:
     peer.decline_rest()
     status = await peer.end(turn)
     if not peer.touched_file:
-        raise fails(f"{status}, and {TOUCHED} is not there")
-    return f"{status}, and it is done"
+        raise fails(f"{status}, and {TOUCHED} was not created")
+    return f"{status}; carried out"
 
 
 @check("permission-rejected", "does not carry out a declined request", "should", APPROVALS)
@@ -276,18 +290,26 @@ async def permission_rejected(peer: CodexPeer) -> str:
     return await _not_done(peer, turn)
 
 
-@check("permission-cancelled", "ends the turn where a question is cancelled", "should", APPROVALS)
+@check(
+    "permission-cancelled",
+    "ends the turn when an approval request is cancelled",
+    "should",
+    APPROVALS,
+)
 async def permission_cancelled(peer: CodexPeer) -> str:
     turn, ask = await peer.permission(await peer.thread())
     peer.decide(ask, "cancel")
     words = await _not_done(peer, turn)
     if (status := peer.turns[turn].status) != "interrupted":
-        raise differs(f"the turn ended {status}, and it is not done")
+        raise differs(f"the turn ended {status}; not carried out")
     return words
 
 
 @check(
-    "permission-unanswered", "resolves its question when its turn is interrupted", "should", TURNS
+    "permission-unanswered",
+    "resolves an approval request when its turn is interrupted",
+    "should",
+    TURNS,
 )
 async def permission_unanswered(peer: CodexPeer) -> str:
     thread = await peer.thread()
@@ -295,12 +317,15 @@ async def permission_unanswered(peer: CodexPeer) -> str:
     peer.interrupt(thread, turn)
     words = await _not_done(peer, turn)
     if ask.id not in peer.resolved:
-        raise differs(f"{words}, and the question is not reported as closed")
-    return f"{words}, and the question is resolved"
+        raise differs(f"{words}; the request is not reported as resolved")
+    return f"{words}; the request is resolved"
 
 
 @check(
-    "permission-late", "does not carry out a request accepted after the turn", "should", APPROVALS
+    "permission-late",
+    "does not carry out a request that is accepted after the turn",
+    "should",
+    APPROVALS,
 )
 async def permission_late(peer: CodexPeer) -> str:
     thread = await peer.thread()
@@ -313,7 +338,7 @@ async def permission_late(peer: CodexPeer) -> str:
     return f"{alive}; {await _not_done(peer, turn)}"
 
 
-@check("permission-twice", "takes the first of two answers", "should", APPROVALS)
+@check("permission-twice", "uses the first of two answers", "should", APPROVALS)
 async def permission_twice(peer: CodexPeer) -> str:
     turn, ask = await peer.permission(await peer.thread())
     peer.decide(ask, "decline")
@@ -321,7 +346,12 @@ async def permission_twice(peer: CodexPeer) -> str:
     return await _not_done(peer, turn)
 
 
-@check("permission-unknown-option", "does nothing for an unknown decision", "should", APPROVALS)
+@check(
+    "permission-unknown-option",
+    "does not carry out a request when the decision is unknown",
+    "should",
+    APPROVALS,
+)
 async def permission_unknown_option(peer: CodexPeer) -> str:
     turn, ask = await peer.permission(await peer.thread())
     peer.decide(ask, "agentrt-no-decision")
@@ -330,13 +360,15 @@ async def permission_unknown_option(peer: CodexPeer) -> str:
 
 @check(
     "permission-error",
-    "does nothing where its question is answered with an error",
+    "does not carry out a request when the answer is an error",
     "should",
     APPROVALS,
 )
 async def permission_error(peer: CodexPeer) -> str:
     turn, ask = await peer.permission(await peer.thread())
-    peer.send(error_line(ask.id, JsonRpcError(METHOD_NOT_FOUND, "questions are not answered here")))
+    peer.send(
+        error_line(ask.id, JsonRpcError(METHOD_NOT_FOUND, "approval requests are not supported"))
+    )
     return await _not_done(peer, turn)
 
 
@@ -346,4 +378,4 @@ async def _not_done(peer: CodexPeer, turn: str) -> str:
     await peer.quiet()
     if peer.touched_file:
         raise fails(f"{status}, and {TOUCHED} was created")
-    return f"{status}, and it is not done"
+    return f"{status}; not carried out"

@@ -23,7 +23,7 @@ async def _leaves(peer: ConformancePeer, what: str) -> str:
         words = await peer.leaves(what)
     peer.waits_for = ""
     if words is None:
-        raise fails(f"is still there {EXIT_TIMEOUT_S:.0f} s {what}")
+        raise fails(f"is still running {EXIT_TIMEOUT_S:.0f} s {what}")
     gone = False
     with trio.move_on_after(EXIT_TIMEOUT_S):
         await peer.transport.wait_tree()
@@ -40,7 +40,9 @@ async def eof(peer: ConformancePeer) -> str:
     return await _leaves(peer, "after the end of its input")
 
 
-@check("eof-at-once", "exits if it gets no input at all", "should", SHUTDOWN)
+@check(
+    "eof-at-once", "exits if its standard input is closed before any message", "should", SHUTDOWN
+)
 async def eof_at_once(peer: ConformancePeer) -> str:
     peer.close_stdin()
     return await _leaves(peer, "after the end of its input")
@@ -59,7 +61,12 @@ async def eof_in_turn(peer: ConformancePeer) -> str:
     return await _leaves(peer, "after the end of its input")
 
 
-@check("eof-at-question", "and while it waits for an answer", "should", SHUTDOWN)
+@check(
+    "eof-at-question",
+    "exits when its standard input is closed during a permission request",
+    "should",
+    SHUTDOWN,
+)
 async def eof_at_question(peer: ConformancePeer) -> str:
     await peer.run_question()
     peer.close_stdin()

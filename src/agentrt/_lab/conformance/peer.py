@@ -21,7 +21,7 @@ from ...agents import Transport
 from ...errors import RemoteProtocolError
 from ...jsonrpc import Lines
 from ...process import LineWriter, Watcher, read_loop
-from .check import CheckEnded, ConformancePrompts, fails, not_provoked, shown
+from .check import CheckEnded, ConformancePrompts, fails, inconclusive, shown
 
 T = TypeVar("T")
 
@@ -202,14 +202,14 @@ class ConformancePeer(ABC):
 
     @contextmanager
     def preparing(self) -> Iterator[None]:
-        """Treat a failure in the block as `not provoked`, since it is not about the check's
+        """Treat a failure in the block as `inconclusive`, since it is not about the check's
         subject."""
         before, self.prepared = self.prepared, False
         try:
             yield
         except CheckEnded as ended:
-            if ended.verdict == "fails":
-                raise not_provoked(ended.words) from ended
+            if ended.verdict == "failed":
+                raise inconclusive(ended.words) from ended
             raise
         self.prepared = before
 
@@ -218,7 +218,7 @@ class ConformancePeer(ABC):
         """The duration of the undisturbed long turn, in seconds. Raises `CheckEnded` if it is too
         short to act in the middle of it."""
         if self._long_turn is None or self._long_turn < SHORTEST_LONG_TURN_S:
-            how = "could not be run" if self._long_turn is None else "is over"
+            how = "could not be run" if self._long_turn is None else "ended"
             after = "" if self._long_turn is None else f" after {self._long_turn:.1f} s"
-            raise not_provoked(f"the turn of the long prompt {how}{after} (--long)")
+            raise inconclusive(f"the turn of the long prompt {how}{after} (--long)")
         return self._long_turn

@@ -43,7 +43,7 @@ async def permission_request(peer: AcpPeer) -> str:
     return f"{len(options)} options: {', '.join(str(option['kind']) for option in options)}"
 
 
-@check("permission-allowed", "carries out a call that was allowed once", "should", ASKING)
+@check("permission-allowed", "carries out an allowed call", "should", ASKING)
 async def permission_allowed(peer: AcpPeer) -> str:
     session = await peer.session()
     id, ask = await peer.permission(session)
@@ -51,8 +51,8 @@ async def permission_allowed(peer: AcpPeer) -> str:
     peer.reject_rest()
     stop = await peer.end(id)
     if not peer.touched_file:
-        raise fails(f"{stop}, and {TOUCHED} is not there")
-    return f"{stop}, and it is done"
+        raise fails(f"{stop}, and {TOUCHED} was not created")
+    return f"{stop}; carried out"
 
 
 @check("permission-rejected", "does not carry out a rejected call", "must", ASKING)
@@ -63,12 +63,12 @@ async def permission_rejected(peer: AcpPeer) -> str:
     peer.reject_rest()
     stop = await peer.end(id)
     await _untouched(peer, "rejected")
-    return f"{stop}, and it is not done"
+    return f"{stop}; not carried out"
 
 
 @check(
     "permission-cancelled",
-    "answers a prompt that is cancelled at a question with cancelled",
+    "answers a prompt with cancelled if it is cancelled during a permission request",
     "must",
     CANCEL,
 )
@@ -79,32 +79,39 @@ async def permission_cancelled(peer: AcpPeer) -> str:
     peer.answer(ask, None)
     for more in peer.asks:
         peer.answer(more, None)
-    response = await peer.answered(id, "a prompt that was cancelled at a question")
+    response = await peer.answered(id, "a prompt that was cancelled during a permission request")
     await _untouched(peer, "cancelled")
     if response.error is not None:
         raise fails(f"the prompt was answered {described(response.error)}")
     if (stop := await peer.end(id)) != "cancelled":
         raise fails(f"the prompt was answered {stop}")
-    return "cancelled, and it is not done"
+    return "cancelled; not carried out"
 
 
-@check("permission-unanswered", "a question that stays open after a cancel", "open", CANCEL)
+@check(
+    "permission-unanswered",
+    "handles a permission request that stays open after a cancel",
+    "open",
+    CANCEL,
+)
 async def permission_unanswered(peer: AcpPeer) -> str:
     session = await peer.session()
     id, ask = await peer.permission(session)
     peer.cancel(session)
     ended = False
     with trio.move_on_after(5.0):
-        await peer.answered(id, "a prompt that was cancelled at a question")
+        await peer.answered(id, "a prompt that was cancelled during a permission request")
         ended = True
     peer.waits_for = ""
     if ended:
         raise differs("the turn ends without an answer")
     peer.answer(ask, None)
-    raise differs("the turn waits for the answer, which a client owes")
+    raise differs("the turn waits for the answer, which the client must send")
 
 
-@check("permission-late", "does not carry out a call allowed after the turn", "should", ASKING)
+@check(
+    "permission-late", "does not carry out a call that is allowed after the turn", "should", ASKING
+)
 async def permission_late(peer: AcpPeer) -> str:
     session = await peer.session()
     id, ask = await peer.permission(session)
@@ -112,14 +119,14 @@ async def permission_late(peer: AcpPeer) -> str:
     peer.cancel(session)
     peer.answer(ask, None)
     with peer.preparing():
-        await peer.answered(id, "a prompt that was cancelled at a question")
+        await peer.answered(id, "a prompt that was cancelled during a permission request")
     peer.answer(ask, allowed)
     alive = await peer.alive()
     await _untouched(peer, "allowed late, after a first answer")
-    return f"{alive}, and it is not done"
+    return f"{alive}; not carried out"
 
 
-@check("permission-twice", "takes the first of two answers", "should", ASKING)
+@check("permission-twice", "uses the first of two answers", "should", ASKING)
 async def permission_twice(peer: AcpPeer) -> str:
     session = await peer.session()
     id, ask = await peer.permission(session)
@@ -129,11 +136,14 @@ async def permission_twice(peer: AcpPeer) -> str:
     peer.reject_rest()
     stop = await peer.end(id)
     await _untouched(peer, "rejected, and then allowed")
-    return f"{stop}, {await peer.alive()}, and it is not done"
+    return f"{stop}, {await peer.alive()}; not carried out"
 
 
 @check(
-    "permission-unknown-option", "does nothing for an option that it never gave", "should", ASKING
+    "permission-unknown-option",
+    "does not carry out a call when the answer is an unknown option",
+    "should",
+    ASKING,
 )
 async def permission_unknown_option(peer: AcpPeer) -> str:
     session = await peer.session()
@@ -144,14 +154,16 @@ async def permission_unknown_option(peer: AcpPeer) -> str:
 
 @check(
     "permission-error",
-    "does nothing where its question is answered with an error",
+    "does not carry out a call when the answer is an error",
     "should",
     ASKING,
 )
 async def permission_error(peer: AcpPeer) -> str:
     session = await peer.session()
     id, ask = await peer.permission(session)
-    peer.send(error_line(ask.id, JsonRpcError(METHOD_NOT_FOUND, "questions are not answered here")))
+    peer.send(
+        error_line(ask.id, JsonRpcError(METHOD_NOT_FOUND, "permission requests are not supported"))
+    )
     return await _not_done(peer, id)
 
 
@@ -160,11 +172,11 @@ async def _not_done(peer: AcpPeer, id: int | float | str | None) -> str:
     response = await peer.answered(id, "the prompt")
     await _untouched(peer, "not allowed")
     if response.error is not None:
-        return f"the prompt was answered {described(response.error)}, and it is not done"
-    return f"{await peer.end(id)}, and it is not done"
+        return f"the prompt was answered {described(response.error)}; not carried out"
+    return f"{await peer.end(id)}; not carried out"
 
 
 async def _untouched(peer: AcpPeer, what: str) -> None:
     await peer.quiet()
     if peer.touched_file:
-        raise fails(f"it was {what}, and {TOUCHED} was created")
+        raise fails(f"the call was {what}, and {TOUCHED} was created")

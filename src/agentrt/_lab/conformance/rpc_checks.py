@@ -17,7 +17,7 @@ LONG_LINE_CHARS: Final = 8 * 1024 * 1024
 
 @check(
     "unknown-method",
-    "answers a request that it does not know with an error",
+    "answers an unknown request with an error",
     "must",
     acp_page("extensibility#custom-requests"),
 )
@@ -37,7 +37,7 @@ def refused_unknown(response: JsonRpcResponse) -> str:
 
 @check(
     "unknown-notification",
-    "does not answer a notification that it does not know",
+    "does not answer an unknown notification",
     "must",
     f"{JSON_RPC}#notification",
 )
@@ -49,17 +49,17 @@ async def unknown_notification(peer: RpcPeer) -> str:
     if peer.unknown_answers:
         answer = peer.unknown_answers[0]
         words = shown(answer.result) if answer.error is None else described(answer.error)
-        raise fails(f"answered it: {words}, with the id {answer.id}")
+        raise fails(f"answered with the id {answer.id}: {words}")
     return "ignored"
 
 
-@check("text-id", "gives the id of a request back as it was", "must", f"{JSON_RPC}#response_object")
+@check("text-id", "returns the id of a request unchanged", "must", f"{JSON_RPC}#response_object")
 async def text_id(peer: RpcPeer) -> str:
     await peer.ready()
     await peer.ask(UNKNOWN, {})  # every agent is known to answer this
     id = peer.call(UNKNOWN, {}, "agentrt-é-1")
     await peer.answered(id, 'a request with the id "agentrt-é-1"')
-    return "a text came back as it was"
+    return "a string id was returned unchanged"
 
 
 async def _odd(peer: RpcPeer, line: bytes) -> str:
@@ -70,7 +70,7 @@ async def _odd(peer: RpcPeer, line: bytes) -> str:
     alive = await peer.alive()
     answers = peer.unknown_answers[before:]
     error = answers[0].error if answers else None
-    return f"{alive}; {'said nothing' if error is None else f'answered {described(error)}'}"
+    return f"{alive}; {'no answer' if error is None else f'answered {described(error)}'}"
 
 
 @check(
@@ -102,7 +102,7 @@ async def batch(peer: RpcPeer) -> str:
     alive = await peer.alive()
     await peer.quiet()
     answered = any(isinstance(message, list) for message in peer.heard)
-    raise differs(f"{alive}; {'answered as a batch' if answered else 'no batch came back'}")
+    raise differs(f"{alive}; {'answered as a batch' if answered else 'no batch answer'}")
 
 
 @check("not-utf-8", "continues after a line that is not UTF-8", "should", acp_page("transports"))
@@ -111,7 +111,10 @@ async def not_utf8(peer: RpcPeer) -> str:
 
 
 @check(
-    "blank-line", "takes blank lines and a carriage return", "should", acp_page("transports#stdio")
+    "blank-line",
+    "accepts blank lines and a carriage return",
+    "should",
+    acp_page("transports#stdio"),
 )
 async def blank_line(peer: RpcPeer) -> str:
     return await _odd(peer, b"\n\r\n")
@@ -127,11 +130,11 @@ async def foreign_answer(peer: RpcPeer) -> str:
     return await _odd(peer, encode_line({"jsonrpc": "2.0", "id": 4711, "result": {}}))
 
 
-@check("long-line", "takes a line of 8 MiB", "should", acp_page("transports#stdio"))
+@check("long-line", "accepts a line of 8 MiB", "should", acp_page("transports#stdio"))
 async def long_line(peer: RpcPeer) -> str:
     await peer.ready()
     short = await peer.ask(UNKNOWN, {})
     response = await peer.ask(UNKNOWN, {"text": "x" * LONG_LINE_CHARS})
     if response.error is None or (short.error and short.error.code == response.error.code):
-        return "read to its end"
+        return "read completely"
     raise differs(f"refused: {described(response.error)}")

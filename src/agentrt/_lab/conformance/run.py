@@ -27,7 +27,7 @@ from .check import (
     ConformanceLevel,
     ConformancePrompts,
     fails,
-    not_provoked,
+    inconclusive,
     shown,
 )
 from .checks import CHECKS
@@ -163,7 +163,7 @@ class ConformanceRun:
         async with self._peer(check.name, trace) as peer:
             with trio.move_on_after(self._timeout):
                 try:
-                    ended = CheckEnded("passes", await check.run(peer))
+                    ended = CheckEnded("passed", await check.run(peer))
                 except CheckEnded as came:
                     ended = came
             if ended is None:
@@ -181,10 +181,10 @@ class ConformanceRun:
         )
 
     def _timed_out(self, peer: ConformancePeer) -> CheckEnded:
-        words = f"{peer.waits_for or 'the check'} did not come in {self._timeout:g} s"
+        words = f"{peer.waits_for or 'the check'} did not arrive within {self._timeout:g} s"
         if isinstance(peer, RpcPeer) and peer.unknown_answers:
-            words += f", but one to no request: {shown(peer.unknown_answers[0])}"
-        return fails(words) if peer.prepared else not_provoked(words)
+            words += f", but an answer to an unknown request did: {shown(peer.unknown_answers[0])}"
+        return fails(words) if peer.prepared else inconclusive(words)
 
     async def _measure(self) -> float | None:
         """Measure the long turn.
@@ -202,7 +202,7 @@ class ConformanceRun:
             if not peer.heard:
                 raise AgentStartError(
                     f"the agent {self._subject.name} has not answered within {self._timeout:g} s:"
-                    " no check was made"
+                    " no check was run"
                 )
         return None
 
@@ -250,7 +250,7 @@ class ConformanceRun:
         found = [
             _counted(
                 "stdout",
-                "writes nothing to stdout but messages",
+                "writes only messages to stdout",
                 "must" if acp else "should",
                 STDOUT[self._subject.protocol],
                 self._noise,
@@ -260,7 +260,7 @@ class ConformanceRun:
             found.append(
                 _counted(
                     "unoffered",
-                    "asks for no files and terminals that were not offered",
+                    "does not request files or terminals that were not offered",
                     "must",
                     acp_page("initialization#capabilities"),
                     self._unoffered,
@@ -277,15 +277,15 @@ def _counted(
         title=title,
         level=level,
         where=where,
-        verdict="fails" if found else "passes",
-        words=f"{len(found)} times, first in {found[0]}" if found else "never, in all checks",
+        verdict="failed" if found else "passed",
+        words=f"{len(found)} times, first in {found[0]}" if found else "not once in all checks",
     )
 
 
 def subject_of(agent: Agent, connect: Connect) -> CheckedAgent:
     """Return an agent of the catalogue, or of a command, as a subject."""
     if agent.protocol == "own":
-        raise ValueError(f"{agent.name} has a driver of its own, for which there are no checks")
+        raise ValueError(f"{agent.name} has its own driver, for which no checks exist")
     return CheckedAgent(
         connect=connect,
         protocol=agent.protocol,

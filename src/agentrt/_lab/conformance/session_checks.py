@@ -6,7 +6,7 @@ import os
 from typing import Any, Final
 
 from .acp import AcpPeer, acp_page
-from .check import JSON_RPC, CheckRegistry, differs, fails, not_offered, not_provoked, shown
+from .check import JSON_RPC, CheckRegistry, differs, fails, inconclusive, shown, unsupported
 from .rpc import described, result_of
 
 check = CheckRegistry()
@@ -65,18 +65,18 @@ async def _spoken(peer: AcpPeer) -> str:
         await peer.turn(session, peer.prompts.text)
         await peer.quiet()
         if not peer.said(session):
-            raise not_provoked("the previous turn had no output (--text)")
+            raise inconclusive("the previous turn had no output (--text)")
     return session
 
 
 def _need_load(peer: AcpPeer) -> None:
     if peer.capabilities.get("loadSession") is not True:
-        raise not_offered("no loadSession")
+        raise unsupported("no loadSession")
 
 
 @check(
     "load",
-    "repeats a conversation that it loads before it answers",
+    "sends the history of a loaded session before the answer",
     "must",
     acp_page("session-setup#loading-sessions"),
 )
@@ -95,10 +95,10 @@ async def load(peer: AcpPeer) -> str:
     await peer.wait_until_read()
     told_after = _conversation(peer.updates(session, heard.at))
     if not told_before:
-        how = f", but {len(told_after)} updates after the answer" if told_after else ""
-        raise fails(f"nothing of the conversation came before the answer{how}")
+        how = f", but {len(told_after)} updates after it" if told_after else ""
+        raise fails(f"sent no history before the answer{how}")
     if told_after:
-        raise fails(f"{len(told_after)} updates of the conversation came after the answer")
+        raise fails(f"sent {len(told_after)} updates of the history after the answer")
     return f"{len(told_before)} updates, then the answer"
 
 
@@ -116,7 +116,7 @@ async def load_unknown(peer: AcpPeer) -> str:
 
 @check(
     "resume",
-    "continues a session without repeating it",
+    "resumes a session without repeating its history",
     "must",
     acp_page("session-setup#resuming-sessions"),
 )
@@ -132,7 +132,7 @@ async def resume(peer: AcpPeer) -> str:
     heard = await peer.heard_answer(id, "session/resume")
     result_of(heard.message, "session/resume")
     if again := _conversation(peer.updates(session, before, heard.at)):
-        raise fails(f"repeated {len(again)} updates of the conversation")
+        raise fails(f"repeated {len(again)} updates of the history")
     return "nothing was repeated"
 
 
@@ -199,13 +199,13 @@ async def list_has_it(peer: AcpPeer) -> str:
         if isinstance(entry, dict)
     ]
     if session not in ids:
-        raise differs(f"it is not among {len(ids)} entries for its folder")
-    return "it is there"
+        raise differs(f"missing from the {len(ids)} entries for its folder")
+    return "listed"
 
 
 @check(
     "list-cursor",
-    "refuses a cursor that it never gave",
+    "refuses an unknown cursor",
     "should",
     acp_page("session-list#pagination"),
 )
@@ -220,7 +220,7 @@ async def list_cursor(peer: AcpPeer) -> str:
 
 @check(
     "close-in-turn",
-    "cancels the running turn of a session that is closed",
+    "cancels the running turn of a session when it is closed",
     "must",
     acp_page("session-setup#closing-active-sessions"),
     in_turn=True,
@@ -239,7 +239,7 @@ async def close_in_turn(peer: AcpPeer) -> str:
 
 @check(
     "close-unknown",
-    "an unknown session is closed",
+    "answers session/close for an unknown session",
     "open",
     acp_page("session-setup#closing-active-sessions"),
 )

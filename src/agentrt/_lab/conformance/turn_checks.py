@@ -8,7 +8,7 @@ import trio
 
 from ...jsonrpc import Id
 from .acp import AcpPeer, acp_page
-from .check import JSON_RPC, CheckEnded, CheckRegistry, differs, fails, not_provoked
+from .check import JSON_RPC, CheckEnded, CheckRegistry, differs, fails, inconclusive
 from .rpc import described
 
 check = CheckRegistry()
@@ -17,7 +17,7 @@ CANCEL: Final = acp_page("prompt-turn#cancellation")
 
 
 @check(
-    "turn", "answers a prompt when its turn is over", "must", acp_page("prompt-turn#stop-reasons")
+    "turn", "answers a prompt at the end of its turn", "must", acp_page("prompt-turn#stop-reasons")
 )
 async def turn(peer: AcpPeer) -> str:
     session = await peer.session()
@@ -25,7 +25,7 @@ async def turn(peer: AcpPeer) -> str:
     heard = await peer.heard_answer(id, "session/prompt")
     error = heard.message.error
     if error is not None:
-        raise not_provoked(f"session/prompt was refused: {described(error)}")
+        raise inconclusive(f"session/prompt was refused: {described(error)}")
     stop = await peer.end(id)
     before = len(peer.said(session, before=heard.at))
     await peer.wait_until_read()
@@ -34,7 +34,7 @@ async def turn(peer: AcpPeer) -> str:
     return f"{stop}, after {before} updates"
 
 
-@check("cancel-idle", "is ready for a prompt after a cancel of nothing", "should", CANCEL)
+@check("cancel-idle", "accepts a prompt after a cancel without a running turn", "should", CANCEL)
 async def cancel_idle(peer: AcpPeer) -> str:
     session = await peer.session()
     peer.cancel(session)
@@ -71,7 +71,7 @@ async def _stop(peer: AcpPeer, id: Id) -> str:
 
 @check(
     "cancel-text",
-    "answers a prompt that is cancelled in the middle with cancelled",
+    "answers a prompt with cancelled if it is cancelled during the turn",
     "must",
     CANCEL,
     in_turn=True,
@@ -83,7 +83,7 @@ async def cancel_text(peer: AcpPeer) -> str:
 
 @check(
     "cancel-at-once",
-    "answers a prompt that is cancelled immediately with cancelled",
+    "answers a prompt with cancelled if it is cancelled immediately",
     "must",
     CANCEL,
     in_turn=True,
@@ -95,7 +95,7 @@ async def cancel_at_once(peer: AcpPeer) -> str:
 
 @check(
     "quiet-after-cancel",
-    "reports nothing more about a turn after answering its cancelled prompt",
+    "sends no more updates of a turn after answering its cancelled prompt",
     "must",
     CANCEL,
     in_turn=True,
@@ -108,13 +108,13 @@ async def quiet_after_cancel(peer: AcpPeer) -> str:
     await peer.quiet(1.0)
     if late := peer.said(session, answer):
         kinds = sorted({str(update["sessionUpdate"]) for update in late})
-        raise fails(f"{len(late)} updates came after the answer: {', '.join(kinds)}")
-    return "nothing came after the answer"
+        raise fails(f"{len(late)} updates arrived after the answer: {', '.join(kinds)}")
+    return "no update after the answer"
 
 
 @check(
     "after-cancel",
-    "answers the next prompt after a cancel as any other",
+    "answers the next prompt after a cancel normally",
     "should",
     CANCEL,
     in_turn=True,
@@ -127,7 +127,7 @@ async def after_cancel(peer: AcpPeer) -> str:
     return await _next(peer, session)
 
 
-@check("cancel-twice", "takes two cancels for one", "should", CANCEL, in_turn=True)
+@check("cancel-twice", "treats two cancels as one", "should", CANCEL, in_turn=True)
 async def cancel_twice(peer: AcpPeer) -> str:
     session = await peer.session()
     id = await peer.begin_long(session)
@@ -135,7 +135,7 @@ async def cancel_twice(peer: AcpPeer) -> str:
     peer.cancel(session)
     with peer.preparing():
         if (stop := await _stop(peer, id)) != "cancelled":
-            raise not_provoked(f"the prompt was answered {stop}")
+            raise inconclusive(f"the prompt was answered {stop}")
     return await _next(peer, session)
 
 
@@ -164,7 +164,7 @@ async def cancel_request(peer: AcpPeer) -> str:
         await peer.heard_answer(id, "a prompt with a cancelled request")
         answered = True
     if not answered:
-        raise differs("ignores it, as it may")
+        raise differs("ignored, as the specification permits")
     response = await peer.answered(id, "session/prompt")
     after = f"{trio.current_time() - began:.2f} s"
     if response.error is None:
@@ -190,7 +190,7 @@ async def two_prompts(peer: AcpPeer) -> str:
 
 @check(
     "two-sessions",
-    "cancels only the session that is meant",
+    "cancels only the session that the cancel names",
     "must",
     CANCEL,
     in_turn=True,

@@ -18,7 +18,7 @@ UNSUPPORTED_VERSION_CODE: Final = -32022
 """The error code for an unsupported version in version 2, with those that are supported."""
 
 
-@check("initialize", "answers version 1 with 1, and lists its capabilities", "must", NEGOTIATION)
+@check("initialize", "answers version 1 with 1 and lists its capabilities", "must", NEGOTIATION)
 async def initialize(peer: AcpPeer) -> str:
     result = result_of(await peer.initialize(), "initialize")
     version = result.get("protocolVersion")
@@ -43,7 +43,7 @@ async def initialize_newer(peer: AcpPeer) -> str:
 
 @check(
     "initialize-zero",
-    "answers version 0 with its own latest or 0, or refuses it with the versions that it supports",
+    "answers version 0 with its own latest or 0, or refuses it and lists the versions it supports",
     "must",
     NEGOTIATION,
 )
@@ -53,7 +53,7 @@ async def initialize_zero(peer: AcpPeer) -> str:
         data = response.error.data
         supported = data.get("supported") if isinstance(data, dict) else None
         if not (isinstance(supported, list) and ACP_VERSION in supported):
-            raise fails(f"refused without the versions that it supports: {shown(data)}")
+            raise fails(f"refused without a list of supported versions: {shown(data)}")
         return f"refused, and supports {', '.join(map(str, supported))}"  # as version 2 requires
     return _negotiated(response, 0)
 
@@ -66,7 +66,7 @@ def _negotiated(response: JsonRpcResponse, asked: int) -> str:
     return f"answered {asked} with {version}"
 
 
-@check("initialize-text", "a version that is a string", "open", NEGOTIATION)
+@check("initialize-text", "answers a version that is a string", "open", NEGOTIATION)
 async def initialize_text(peer: AcpPeer) -> str:
     response = await peer.initialize("1")
     if response.error is not None:
@@ -75,14 +75,14 @@ async def initialize_text(peer: AcpPeer) -> str:
     raise differs(f"answered version {version!r}")
 
 
-@check("initialize-twice", "a second initialize", "open", acp_page("initialization"))
+@check("initialize-twice", "answers a second initialize", "open", acp_page("initialization"))
 async def initialize_twice(peer: AcpPeer) -> str:
     await peer.ready()
     response = await peer.initialize()
     raise differs("answered" if response.error is None else f"refused: {described(response.error)}")
 
 
-@check("uninitialized", "a session before initialize", "open", acp_page("initialization"))
+@check("uninitialized", "answers session/new before initialize", "open", acp_page("initialization"))
 async def uninitialized(peer: AcpPeer) -> str:
     response = await peer.ask("session/new", peer.place)
     raise differs("opened" if response.error is None else f"refused: {described(response.error)}")
@@ -90,7 +90,7 @@ async def uninitialized(peer: AcpPeer) -> str:
 
 @check(
     "unknown-core-method",
-    "answers a request that looks like the protocol's own with an error",
+    "answers an unknown method in the protocol's namespace with an error",
     "must",
     f"{JSON_RPC}#error_object",
 )
