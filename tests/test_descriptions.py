@@ -8,10 +8,9 @@ import re
 import sys
 from collections.abc import Iterator
 
-import pytest
-
 import agentrt.testing
 from public import PUBLIC
+from tables import for_each
 
 CLASSES = {
     f"{item.__module__}.{item.__qualname__}": item
@@ -38,6 +37,6 @@ def fields(kind: type) -> Iterator[tuple[str, bool]]:
                 yield name, own or bool(re.search(rf"`{name}`", text))
 
 
-@pytest.mark.parametrize("name", sorted(CLASSES))
+@for_each("name", sorted(CLASSES))
 def test_every_field_of_a_public_class_is_described(name: str) -> None:
     assert [field for field, described in fields(CLASSES[name]) if not described] == []

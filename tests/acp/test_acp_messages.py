@@ -19,6 +19,7 @@ from agentrt._core.acp.requests import AGENT_METHODS, CLIENT_METHODS
 from agentrt._core.model.content import Block, ToolContent
 from agentrt._serve.acp import _METHODS as SERVED_METHODS
 from agentrt.demo import server as demo
+from tables import for_each
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -52,7 +53,7 @@ def test_there_are_as_many_golden_messages_as_were_published() -> None:
     assert len(GOLDENS) == 36
 
 
-@pytest.mark.parametrize("file", GOLDENS, ids=lambda file: file.stem)
+@for_each("file", GOLDENS)
 def test_a_golden_message_decodes_and_encodes_without_loss(file: Path) -> None:
     kind = next(kind for prefix, kind in TYPES.items() if file.stem.startswith(prefix))
     decoded = msgspec.json.decode(file.read_bytes(), type=kind)

@@ -13,6 +13,8 @@ from typing import Any
 
 import trio
 
+from forked import becoming
+
 from . import schema
 
 Json = dict[str, Any]
@@ -219,13 +221,16 @@ async def run_demo(
 ) -> AsyncIterator[Peer]:
     """Run the demo agent for the block; it must then end by itself, with `status`."""
     command: Sequence[str] = [sys.executable, "-m", "agentrt.demo", "--model", model]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    env["XDG_STATE_HOME"] = str(state)
     process = await trio.lowlevel.open_process(
         command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=cwd,
-        env={**os.environ, "XDG_STATE_HOME": str(state)},
+        env=env,
+        preexec_fn=becoming(command, env),
     )
     peer = Peer(process, cwd)
     assert process.stdin is not None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from agentrt.demo.words import (
     CreateRequest,
     HelpRequest,
@@ -16,9 +14,10 @@ from agentrt.demo.words import (
     UnclearRequest,
     understand,
 )
+from tables import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "job"),
     [
         ("What can you do?", HelpRequest()),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentrt._serve.http import load_page
+from tables import for_each
 
 from .kit import PAGE, ROOT
 
@@ -63,14 +64,12 @@ def test_what_is_loaded_when_it_is_needed_is_smaller_than_60_kb(name: str) -> No
     assert len(load_page()[f"/page/{name}.js"].packed) < 60_000
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in OWN if path.name != "client.js"], ids=lambda path: path.name
-)
+@for_each("path", [path for path in OWN if path.name != "client.js"])
 def test_a_file_is_small_enough_to_be_read(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 350
 
 
-@pytest.mark.parametrize("path", OWN, ids=lambda path: path.name)
+@for_each("path", OWN)
 def test_no_file_names_another_machine(path: Path) -> None:
     """But for names of things that are no addresses."""
     text = path.read_text().replace("http://www.w3.org/2000/svg", "")

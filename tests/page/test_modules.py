@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentrt._cli.text import plain
+from tables import for_each
 
 from .kit import needs_packages, running
 
@@ -537,9 +538,9 @@ def test_the_page_offers_all_paths_with_the_letters_in_their_order(
 # --- shortcuts
 
 
-@pytest.mark.parametrize("typing", [False, True], ids=["reading", "typing"])
-@pytest.mark.parametrize("key", ["/", "n", "?", "o", "k", "K", "N", "x", "constructor"])
-@pytest.mark.parametrize("held", ["", "ctrlKey", "metaKey", "altKey", "ctrlKey metaKey"])
+@for_each("typing", [False, True])
+@for_each("key", ["/", "n", "?", "o", "k", "K", "N", "x", "constructor"])
+@for_each("held", ["", "ctrlKey", "metaKey", "altKey", "ctrlKey metaKey"])
 def test_only_plain_keys_outside_fields_and_ctrl_k_are_shortcuts(
     call: Call, typing: bool, key: str, held: str
 ) -> None:

@@ -11,6 +11,7 @@ import agentrt
 from agentrt._core.permissions.policies import PermissionRequest
 from agentrt._core.permissions.standing import OwnTools
 from agentrt.testing import FakeAgent, FakeClaudeAgent, ask_policy, scripted_agents
+from tables import for_each
 
 CLAUDE = {"tool": "mcp__agentrt__greet", "input": {"name": "Ann"}}
 ARGUMENTS = {"name": "Ann"}
@@ -58,16 +59,16 @@ def own(policy: agentrt.Policy | None = None) -> OwnTools:
     return OwnTools(["greet"], policy=policy, kind_holds=True)
 
 
-@pytest.mark.parametrize("agent", REQUESTS)
-@pytest.mark.parametrize("policy", [None, agentrt.deny_all, agentrt.ask, lambda request: 1 / 0])
+@for_each("agent", REQUESTS)
+@for_each("policy", [None, agentrt.deny_all, agentrt.ask, lambda request: 1 / 0])
 def test_an_own_tool_is_allowed_whatever_the_policy_says_of_other_requests(
     agent: str, policy: agentrt.Policy | None
 ) -> None:
     assert own(policy).decide(asked(**REQUESTS[agent])) == agentrt.Allow()
 
 
-@pytest.mark.parametrize("agent", REQUESTS)
-@pytest.mark.parametrize("rule", [greet, "greet", "mcp__agentrt__greet", "mcp__agentrt__*", "*"])
+@for_each("agent", REQUESTS)
+@for_each("rule", [greet, "greet", "mcp__agentrt__greet", "mcp__agentrt__*", "*"])
 def test_a_rule_denies_an_own_tool_for_every_agent(agent: str, rule: Any) -> None:
     tools = own(agentrt.rules(deny=[rule], otherwise=agentrt.allow_all))
     assert isinstance(tools.decide(asked(**REQUESTS[agent])), agentrt.Deny)

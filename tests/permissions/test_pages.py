@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import agentrt
 from agentrt._core.permissions.pages import read_page
 from agentrt._core.permissions.policies import Allow, Deny, PermissionRequest
+from tables import for_each
 
 EVIL = [
     "https://evil.com",
@@ -80,14 +81,14 @@ def denying(host: str) -> agentrt.Policy:
     return agentrt.rules(deny=[f"Fetch({host})"], otherwise=agentrt.allow_all)
 
 
-@pytest.mark.parametrize("url", EVIL)
+@for_each("url", EVIL)
 def test_a_host_is_denied_however_its_url_is_written(url: str) -> None:
     assert isinstance(ask(denying("evil.com"), {"url": url}), Deny)
     assert isinstance(ask(denying("*.com"), {"url": url}), Deny)
 
 
-@pytest.mark.parametrize("url", EVIL)
-@pytest.mark.parametrize("rule", ["Fetch(docs.example.com)", "Fetch(*.example.com)"])
+@for_each("url", EVIL)
+@for_each("rule", ["Fetch(docs.example.com)", "Fetch(*.example.com)"])
 def test_no_way_to_write_another_host_is_allowed(url: str, rule: str) -> None:
     assert isinstance(ask(agentrt.rules(allow=[rule]), {"url": url}), Deny)
 

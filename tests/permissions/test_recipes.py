@@ -11,6 +11,7 @@ import pytest
 
 import agentrt
 from agentrt._core.permissions.policies import Allow, Deny, PermissionRequest
+from tables import for_each
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/guides/permissions.md").read_text()
 SECTION = DOCUMENT[DOCUMENT.index("## Recipes") : DOCUMENT.index("## What was tried")]
@@ -93,7 +94,7 @@ def test_looking_is_allowed(call: str) -> None:
     assert decide(RECIPES[0], call) == Allow()
 
 
-@pytest.mark.parametrize("call", TOUCH)
+@for_each("call", TOUCH)
 def test_touching_is_denied_where_only_looking_is_allowed(call: str) -> None:
     assert isinstance(decide(RECIPES[0], call), Deny)
 
@@ -157,7 +158,7 @@ def test_work_is_allowed(call: str) -> None:
     assert decide(RECIPES[1], call) == Allow()
 
 
-@pytest.mark.parametrize("call", MORE)
+@for_each("call", MORE)
 def test_more_than_work_is_asked_or_denied(call: str) -> None:
     assert not isinstance(decide(RECIPES[1], call), Allow)
 
@@ -167,7 +168,7 @@ def test_publishing_is_denied_without_a_question(call: str) -> None:
     assert isinstance(decide(RECIPES[1], call), Deny)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "call",
     [
         each

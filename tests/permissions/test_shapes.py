@@ -15,6 +15,7 @@ from agentrt._core.permissions.policies import Allow, Deny, PermissionRequest
 from agentrt._core.permissions.programs import Verdict
 from agentrt._core.permissions.request_facts import RequestFacts
 from agentrt._core.permissions.rules import PermissionRule
+from tables import for_each
 
 
 def asked(tool: str, input: Any, cwd: str = "/work", **more: Any) -> PermissionRequest:
@@ -49,8 +50,8 @@ REMOVES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("input", REMOVES)
-@pytest.mark.parametrize("tool", ["mcp__ops__run", "Bash", "", "anything"])
+@for_each("input", REMOVES)
+@for_each("tool", ["mcp__ops__run", "Bash", "", "anything"])
 def test_a_command_is_denied_under_any_key(tool: str, input: Any) -> None:
     assert denies("Bash(rm:*)", asked(tool, input))
 
@@ -176,8 +177,8 @@ def work(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
-@pytest.mark.parametrize("input", ETC, ids=repr)
-@pytest.mark.parametrize("tool", ["Edit", "mcp__files__put", "str_replace"])
+@for_each("input", ETC)
+@for_each("tool", ["Edit", "mcp__files__put", "str_replace"])
 def test_a_path_is_denied_however_it_is_written(tool: str, input: Any, work: str) -> None:
     rule = "Edit(/etc/**)" if tool != "mcp__files__put" else "mcp__files__*(/etc/**)"
     up = "../" * work.count("/")
@@ -249,7 +250,7 @@ WRITES = [
 ]
 
 
-@pytest.mark.parametrize("line", WRITES)
+@for_each("line", WRITES)
 def test_a_command_that_writes_a_denied_path_may_be_denied(line: str) -> None:
     found = PermissionRule("Edit(/etc/**)", denies=True).touches(
         RequestFacts(asked("Bash", {"command": line}))

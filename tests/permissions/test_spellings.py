@@ -16,6 +16,7 @@ from agentrt._core.permissions.policies import Allow, Deny, PermissionRequest, a
 from agentrt._core.permissions.programs import Verdict
 from agentrt._core.permissions.request_facts import RequestFacts
 from agentrt._core.permissions.rules import PermissionRule
+from tables import for_each
 
 SHELLS = [shell for shell in ("bash", "dash", "zsh") if shutil.which(shell)]
 
@@ -33,7 +34,7 @@ def asked(command: object, cwd: str = "/work") -> PermissionRequest:
     return PermissionRequest(title="", tool="Bash", input={"command": command}, cwd=cwd)
 
 
-@pytest.mark.parametrize("line", REMOVING)
+@for_each("line", REMOVING)
 def test_no_way_to_remove_a_file_is_allowed_where_rm_is_denied(line: str) -> None:
     policy = rules(deny=["Bash(rm:*)"], otherwise=allow_all)
     for command in (line, ["bash", "-lc", line], ["/bin/sh", "-c", line]):
@@ -42,14 +43,14 @@ def test_no_way_to_remove_a_file_is_allowed_where_rm_is_denied(line: str) -> Non
         assert isinstance(everything(asked(command)), Deny)
 
 
-@pytest.mark.parametrize("line", MORE_REMOVING)
+@for_each("line", MORE_REMOVING)
 def test_no_further_way_to_run_rm_is_allowed_where_rm_is_denied(line: str) -> None:
     policy = rules(deny=["Bash(rm:*)"], otherwise=allow_all)
     for command in (line, ["bash", "-lc", line]):
         assert isinstance(policy(asked(command)), Deny)
 
 
-@pytest.mark.parametrize("line", [each.replace("⏎", "\n") for each in BENIGN.strip().split("\n")])
+@for_each("line", [each.replace("⏎", "\n") for each in BENIGN.strip().split("\n")])
 def test_a_line_that_does_not_run_rm_is_not_denied(line: str) -> None:
     found = PermissionRule("Bash(rm:*)", denies=True).touches(RequestFacts(asked(line)))
     assert found.verdict is Verdict.NO, found.why
@@ -92,7 +93,7 @@ def test_the_lines_of_the_list_do_more_than_git_status_in_some_shell(
     assert (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("line", [*LIKE_GIT_STATUS, *NOT_GIT_STATUS])
+@for_each("line", [*LIKE_GIT_STATUS, *NOT_GIT_STATUS])
 def test_nothing_but_git_status_is_allowed_where_only_that_is(line: str) -> None:
     policy = rules(allow=["Bash(git status:*)"])
     for command in (line, ["bash", "-lc", line], ["/bin/bash", "-c", line]):
@@ -168,7 +169,7 @@ def test_a_rule_of_several_words_finds_them_behind_options(line: str) -> None:
     assert isinstance(policy(asked(line)), Deny)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "line",
     [
         "rg --pre=./x y",

@@ -13,9 +13,10 @@ from agentrt._cli.setup import agents_environment
 from agentrt._core.config import Config, ServeSettings, load_config
 from agentrt._core.process.inherited import inherited
 from hostile.kit import SHORT, bad_agent
+from tables import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         *("SECRET", "MY_SECRET", "TOKEN", "GITHUB_TOKEN", "NPM_TOKEN", "AGENTRT_SERVE_TOKEN"),
@@ -54,7 +55,7 @@ def test_a_url_with_a_password_stays_behind(name: str, value: str) -> None:
     assert inherited({name: value}) == {}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         *(

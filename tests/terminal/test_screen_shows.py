@@ -12,9 +12,10 @@ from contextlib import AbstractContextManager
 
 import psutil
 import pytest
-from forked import FULL
 from program import COMMAND, FAST_DEMO, PATIENCE, Program, Terminal, odd, on_terminal
 from screen import ASLEEP, DOWN, ENTER, READY, SHIFT_TAB, Screen, on_screen, processes_of, talking
+
+from forked import FULL
 
 STEADY = ("--agent", "demo")
 LINES = 20_000 if FULL else 5_000

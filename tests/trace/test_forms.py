@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from agentrt._core.trace.redact import Redaction
+from tables import for_each
 
 # Put together here, so that no scanner of repositories takes them for real ones.
 ALNUM = "aB3dE5fG7hJ9kL2mN4pQ6rS8tU0vW1xY3zA5bC7dE9fG1hJ3kL5mN7pQ9rS1tU3vW5xY7z"
@@ -251,7 +250,7 @@ LOOKALIKES = (
 )
 
 
-@pytest.mark.parametrize("form", FORMS)
+@for_each("form", FORMS)
 def test_a_secret_of_this_form_is_replaced(form: str) -> None:
     text, secret = FORMS[form]
     line = text.format(secret)
@@ -262,7 +261,7 @@ def test_a_secret_of_this_form_is_replaced(form: str) -> None:
     assert json.loads(wrapped)["type"] == "text"
 
 
-@pytest.mark.parametrize("text", LOOKALIKES)
+@for_each("text", LOOKALIKES)
 def test_what_only_looks_like_a_secret_stays(text: str) -> None:
     assert Redaction().text(text) == text
     line = json.dumps({"text": f"{text}\n"})

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt._core.trace.redact import REDACTED, Redaction
+from tables import for_each
 
 SECRETS = {
     "a key's shape": "sk-ant-api03-AbCdEfGhIjKlMnOpQrStUv",
@@ -29,8 +30,8 @@ def test_what_has_a_known_shape_is_replaced_wherever_it_stands(secret: str) -> N
     assert json.loads(shown) == {"text": f"use {REDACTED} for it"}
 
 
-@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS.keys())
-@pytest.mark.parametrize(
+@for_each("secret", SECRETS.values())
+@for_each(
     "lead",
     ["\n", "\t", "\r\n", "\f", "é", "ß", "日", "\x1b[31m", "\x1b[0K", "\\x1b[1m", "%3D", '"', "\0"],
 )
@@ -63,9 +64,9 @@ def test_json_inside_a_string_of_json_is_looked_through() -> None:
     assert inner == {"password": REDACTED, "user": "me"}
 
 
-@pytest.mark.parametrize("password", ['hun"ter\\2', "a\\", "ü\n/ë", '\\"', "x" * 300])
-@pytest.mark.parametrize("ascii_only", [True, False])
-@pytest.mark.parametrize("depth", range(4))
+@for_each("password", ['hun"ter\\2', "a\\", "ü\n/ë", '\\"', "x" * 300])
+@for_each("ascii_only", [True, False])
+@for_each("depth", range(4))
 def test_all_of_it_is_replaced_however_deep_it_is(
     depth: int, ascii_only: bool, password: str
 ) -> None:

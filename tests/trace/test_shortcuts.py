@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from agentrt._core.trace.assemble import MAX_SINGLE_LINES, Assembler
 from agentrt._core.trace.record import Piece, TraceReader, TraceRecord, Written
 from agentrt._core.trace.redact import REDACTED, Redaction
+from tables import for_each
 
 from .test_redact import SECRETS
 
@@ -148,7 +149,7 @@ def test_lines_are_redacted_together_as_each_by_itself(
     assert [r.redacted for r in found] == changed
 
 
-@pytest.mark.parametrize(
+@for_each(
     "secret",
     [*SHAPED[:-1], *(f"{name}={VALUE}" for name in NAMES[:-1]), f"basic {VALUE}", *GIVEN[:2]],
 )

@@ -7,6 +7,7 @@ agent). It has its own session, terminal, environment and streams, as if it had 
 
 from __future__ import annotations
 
+import faulthandler
 import fcntl
 import logging
 import os
@@ -65,16 +66,32 @@ class _AgentPopen(subprocess.Popen[bytes]):
     """What a forked program starts its agents with."""
 
     def __init__(self, command: Sequence[str], **options: Any) -> None:
-        if _can_fork(command, options.get("env")):
-            options["preexec_fn"] = _becoming(command, options["env"], _as_in_a_shell())
+        env = options.get("env")
+        if env is not None and (become := becoming(command, env)) is not None:
+            options["preexec_fn"] = become
         super().__init__(command, **options)
+
+
+def _module_of(command: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The module of ours that a command runs, or None, and its arguments."""
+    program, *words = command
+    if words[:1] == ["-P"]:  # the path of a forked process is that of this one anyway
+        words = words[1:]
+    if program == sys.executable and words[:1] == ["-m"] and words[1] in _MODULES:
+        return words[1], words[2:]
+    return None, []
+
+
+def becoming(command: Sequence[str], env: Mapping[str, str]) -> Callable[[], None] | None:
+    """What a child does before `exec`, for `preexec_fn`: be the process of that command's module.
+    None if it can only be started anew."""
+    return _becoming(command, env, _as_in_a_shell()) if _can_fork(command, env) else None
 
 
 def _can_fork(command: Sequence[str], env: Mapping[str, str] | None) -> bool:
     return (
         not FULL
-        and list(command[:2]) == [sys.executable, "-m"]
-        and command[2] in _MODULES
+        and _module_of(command)[0] is not None
         and env is not None
         and not any(name.startswith(("PYTHON", "LC_")) for name in env if name != "PYTHONWARNINGS")
         and env.get("LANG") == os.environ.get("LANG")
@@ -99,7 +116,8 @@ def _becoming(
     command: Sequence[str], env: Mapping[str, str], prepare: Callable[[], None]
 ) -> Callable[[], None]:
     """For the child: be that module's process, instead of running a program."""
-    module, arguments = command[2], command[3:]
+    module, arguments = _module_of(command)
+    assert module is not None
 
     def become() -> None:
         status = 1
@@ -108,6 +126,7 @@ def _becoming(
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGINT, signal.default_int_handler)
             signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+            faulthandler.disable()  # pytest's
             logging.getLogger().handlers.clear()  # pytest's, whose files are closed now
             os.closerange(3, 4096)  # also the pipe that waits for the program to be run
             os.environ.clear()
