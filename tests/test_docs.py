@@ -257,5 +257,5 @@ def test_the_links_of_the_description_on_a_package_index_are_those_of_the_readme
     ]
     for kind, path in re.findall(rf"{source}/(blob|raw)/v0\.1\.0/([^)#\s]+)", made):
         assert (ROOT / path).exists(), path
-        assert (kind == "raw") == path.endswith(".png")
+        assert (kind == "raw") == path.endswith((".png", ".svg"))
     assert made.replace(f"{source}/blob/v0.1.0/", "").replace(f"{source}/raw/v0.1.0/", "") == text
