@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 import msgspec
@@ -715,6 +715,12 @@ _OF_THREADS: Final = frozenset(
 _Taken = tuple[type[Any], msgspec.json.Decoder[Any], Callable[[Any], None]]
 
 
+@cache
+def _decoder(kind: object) -> msgspec.json.Decoder[Any]:
+    """Return the decoder of a type, which all sessions share."""
+    return msgspec.json.Decoder(kind)
+
+
 def _table(driver: CodexDriver) -> dict[str, _Taken]:
     """Return the handler of each notification."""
 
@@ -765,9 +771,7 @@ def _table(driver: CodexDriver) -> dict[str, _Taken]:
         "serverRequest/resolved": (wire.ServerRequestResolvedNotification, driver._resolved),
         **notices.table,
     }
-    return {
-        method: (kind, msgspec.json.Decoder(kind), take) for method, (kind, take) in found.items()
-    }
+    return {method: (kind, _decoder(kind), take) for method, (kind, take) in found.items()}
 
 
 def _speak(speech: CodexTranslator | None, item: str, thought: bool, pieces: list[str]) -> None:
