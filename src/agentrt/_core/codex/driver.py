@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -715,10 +715,14 @@ _OF_THREADS: Final = frozenset(
 _Taken = tuple[type[Any], msgspec.json.Decoder[Any], Callable[[Any], None]]
 
 
-@cache
-def _decoder(kind: object) -> msgspec.json.Decoder[Any]:
-    """Return the decoder of a type, which all sessions share."""
-    return msgspec.json.Decoder(kind)
+_DECODERS: Final[dict[type[Any], msgspec.json.Decoder[Any]]] = {}
+"""The decoders that all sessions share, by type."""
+
+
+def _decoder(kind: type[Any]) -> msgspec.json.Decoder[Any]:
+    if kind not in _DECODERS:
+        _DECODERS[kind] = msgspec.json.Decoder(kind)
+    return _DECODERS[kind]
 
 
 def _table(driver: CodexDriver) -> dict[str, _Taken]:
