@@ -9,7 +9,7 @@ everything before allowing it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -87,7 +87,7 @@ def weight(value: object, most: int) -> int:
         elif isinstance(each, Struct):
             size += MEMBER_CHARS
             stack += [getattr(each, name) for name in each.__struct_fields__]
-        elif isinstance(each, dict | list):
+        elif isinstance(each, dict | list | tuple):
             size += MEMBER_CHARS * len(each)
             if size <= most:
                 stack += each
@@ -124,7 +124,7 @@ class Shortening:
         """
         if isinstance(value, str):
             return self._text(value, name, at, foreign=foreign)
-        if isinstance(value, list):
+        if isinstance(value, list | tuple):
             return self._list(value, at, foreign=foreign)
         if isinstance(value, dict):
             return self._object(value, at, foreign=foreign)
@@ -143,7 +143,7 @@ class Shortening:
         return text[start : start + kept], Cut(at=at or "", chars=size, start=start)
 
     def _list(
-        self, values: list[Json], at: str | None, *, foreign: bool
+        self, values: Sequence[Json], at: str | None, *, foreign: bool
     ) -> tuple[list[Json], Cut | None]:
         kept: list[Json] = []
         complete = True
@@ -357,7 +357,7 @@ class Previews:
         for name in path:
             if isinstance(value, dict):
                 value = value.get(name)
-            elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+            elif isinstance(value, list | tuple) and name.isdecimal() and int(name) < len(value):
                 value = value[int(name)]
             else:
                 value = None

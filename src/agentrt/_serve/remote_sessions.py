@@ -68,7 +68,7 @@ class RemoteTurnProxy:
             if turn.id not in self._known and turn.origin == "user"
         ]
         prompts = {item.turn: item.content for item in state.items.values() if item.type == "user"}
-        same = [turn for turn in begun if prompts.get(turn) == self._content]
+        same = [turn for turn in begun if prompts.get(turn) == tuple(self._content)]
         if begun:
             self._id = (same or begun)[0]
         else:

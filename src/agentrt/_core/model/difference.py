@@ -95,7 +95,7 @@ def _values(known: SessionState, now: Snapshot) -> Iterator[Event]:
 def _turns(known: SessionState, now: Snapshot) -> Iterator[Event]:
     """Return events for the turns that have begun or ended, each around its items."""
     last = {item.turn: item.id for item in now.items}
-    prompts = {item.turn: item.content for item in reversed(now.items) if item.type == "user"}
+    prompts = {item.turn: list(item.content) for item in reversed(now.items) if item.type == "user"}
     turns = {turn.id: turn for turn in now.turns}
     waiting = dict(turns)
 

@@ -151,9 +151,9 @@ class ToolCall(Struct, omit_defaults=True, kw_only=True, gc=False):
     """
     output: Any = None
     """The raw result, if the agent reports one. `content` has its form for people."""
-    locations: list[JsonObject] = []
+    locations: tuple[JsonObject, ...] = ()
     """The files that the call works on: objects with `path` and, if known, `line`."""
-    content: list[ToolContent] = []
+    content: tuple[ToolContent, ...] = ()
     """The result for people: blocks, changes to files, and output of terminals."""
     cut: dict[str, Cut] | UnsetType = field(default=UNSET, name="_cut")
     """Members of which this is only a preview, `_cut` in JSON. Set only in objects for viewers."""
@@ -176,7 +176,7 @@ class Item(Struct, omit_defaults=True, kw_only=True, gc=False):
     """A text is `running` while it grows; see `ItemStatus` for tool calls."""
     text: str = ""
     """The text so far, of a text, a thought or a notice."""
-    content: list[Block] = []
+    content: tuple[Block, ...] = ()
     """Blocks that are not text, and the blocks of a user's prompt."""
     tool: ToolCall | None = None
     """The call, for an item of type `tool`."""

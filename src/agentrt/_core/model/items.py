@@ -68,14 +68,6 @@ class _OpenText(Struct):
     turn: str | None
 
 
-_NOTHING: Final[list[Any]] = []
-"""The empty list of all items. One for each would make the garbage collector visit them again and
-again. Items and events are never changed.
-"""
-
-_EMPTY: Final[JsonObject] = {"content": _NOTHING, "locations": _NOTHING}
-
-
 class _AnswerPart(Struct, gc=False):
     """Items with one text of the answer, in the agent's message of that id."""
 
@@ -379,7 +371,7 @@ class Items:
             turn=None if outside else self.turn,
             parent=None if parent is None else self.item_of(parent),
             status=status,
-            content=content or _NOTHING,
+            content=tuple(content) if content else (),
             tool=tool,
             message=message,
             replay=replay,
@@ -456,7 +448,7 @@ class Items:
             effect.replay,
             effect.parent,
             status="running" if status in TERMINAL else status,
-            tool=ToolCall(call=effect.id, **{**_EMPTY, **_tool_fields(effect)}),
+            tool=ToolCall(call=effect.id, **_tool_fields(effect)),
         )
         root: str | None = None
         if effect.parent is not None and not effect.replay:
@@ -689,8 +681,6 @@ _TOOL_FIELDS: Final = (
     "input",
     "input_text",
     "output",
-    "content",
-    "locations",
 )
 
 
@@ -701,4 +691,8 @@ def _tool_fields(effect: ToolCalled) -> JsonObject:
         value = getattr(effect, name)
         if value is not UNSET:
             fields[name] = value
+    if effect.content is not UNSET:
+        fields["content"] = tuple(effect.content)
+    if effect.locations is not UNSET:
+        fields["locations"] = tuple(effect.locations)
     return fields

@@ -63,7 +63,7 @@ def history_effects(items: Iterable[Item]) -> Iterator[Effect]:
     for item in items:
         match item.type:
             case "user":
-                yield UserContentReceived(content=item.content, message=item.message, replay=True)
+                yield UserContentReceived(content=list(item.content), message=item.message, replay=True)
             case "tool" if (tool := item.tool) is not None:
                 yield ToolCalled(
                     id=tool.call or item.id,
@@ -75,8 +75,8 @@ def history_effects(items: Iterable[Item]) -> Iterator[Effect]:
                     status=item.status,
                     input=tool.input,
                     output=tool.output,
-                    content=tool.content,
-                    locations=tool.locations,
+                    content=list(tool.content),
+                    locations=list(tool.locations),
                     replay=True,
                 )
             case "text" | "thought":

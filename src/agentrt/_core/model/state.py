@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
-from .content import Cut, GrowingText, JsonObject, ToolContent
+from .content import Block, Cut, GrowingText, JsonObject, ToolContent
 from .events import (
     TERMINAL,
     AgentState,
@@ -441,9 +441,9 @@ class SessionState:
         patch = event.patch
         if "tool" in patch:
             known = item.tool or ToolCall()
-            tool = msgspec.structs.replace(known, **_patch(known.cut, _typed(patch["tool"])))
+            tool = msgspec.structs.replace(known, **_patch(known.cut, _typed(patch["tool"], _TOOL_TUPLES)))
             patch = {**patch, "tool": tool}
-        patch = _patch(item.cut, patch)
+        patch = _patch(item.cut, _typed(patch, _ITEM_TUPLES))
         if patch.get("status") in TERMINAL:
             self._open.pop(event.item, None)
         elif "status" in patch:
@@ -564,9 +564,19 @@ def _patch(known: dict[str, Cut] | UnsetType, patch: JsonObject) -> JsonObject:
     }
 
 
-def _typed(patch: JsonObject) -> JsonObject:
-    """Convert a tool patch that came as JSON: replace plain objects with structs where needed."""
-    content = patch.get("content")
-    if content and isinstance(content[0], dict):
-        return {**patch, "content": msgspec.convert(content, list[ToolContent])}
-    return patch
+_ITEM_TUPLES: Final[JsonObject] = {"content": tuple[Block, ...]}
+_TOOL_TUPLES: Final[JsonObject] = {
+    "content": tuple[ToolContent, ...],
+    "locations": tuple[JsonObject, ...],
+}
+"""The types of the members of an item and a tool call that are lists in JSON."""
+
+
+def _typed(patch: JsonObject, forms: JsonObject) -> JsonObject:
+    """Convert a patch that came as JSON: replace lists of plain objects with tuples of structs."""
+    typed = {
+        name: msgspec.convert(patch[name], form)
+        for name, form in forms.items()
+        if isinstance(patch.get(name), list)
+    }
+    return {**patch, **typed} if typed else patch

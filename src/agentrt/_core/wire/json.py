@@ -93,7 +93,7 @@ def without_surrogates(value: Any) -> Any:
     match value:
         case str():
             return _surrogate.sub("\ufffd", value)
-        case list():
+        case list() | tuple():
             return [without_surrogates(item) for item in value]
         case dict():
             return {

@@ -68,7 +68,7 @@ def _begins(preview: Any, whole: Any) -> bool:
 
 
 def _cuts(value: Any) -> Iterator[Cut]:
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         for each in value:
             yield from _cuts(each)
     elif isinstance(value, dict):
@@ -80,7 +80,7 @@ def _cuts(value: Any) -> Iterator[Cut]:
 
 
 def _filled(value: Any, texts: Mapping[str, str]) -> Any:
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_filled(each, texts) for each in value]
     if not isinstance(value, dict):
         return value
