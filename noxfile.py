@@ -294,6 +294,14 @@ def beside(session: nox.Session) -> None:
 
 
 @nox.session
+def pauses(session: nox.Session) -> None:
+    """Garbage collections, steps and readers with much structured output, and the cost of long
+    sessions: `nox -s pauses -- --rounds 3 --only many,long`."""
+    install(session, "-e", ".")
+    session.run("python", "benchmarks/pauses.py", *session.posargs)
+
+
+@nox.session
 def constraints(session: nox.Session) -> None:
     """Write `constraints.txt` anew, with the newest versions of everything, and the hashes of the
     dependencies and extras for `pip install --require-hashes`."""

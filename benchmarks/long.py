@@ -40,7 +40,7 @@ def turn(number: int) -> list[Event]:
     id, first = f"t{number}", 3 * number
     user, tool, text = (f"i{first + n}" for n in range(3))
     prompt = [Text(f"prompt {number}")]
-    shown = Item(id=user, type="user", turn=id, status="completed", content=list(prompt))
+    shown = Item(id=user, type="user", turn=id, status="completed", content=tuple(prompt))
     call = Item(
         id=tool, type="tool", turn=id, tool=ToolCall(call=tool, title="ls", input={"path": "."})
     )
@@ -77,7 +77,7 @@ def main() -> None:
     logs = {events: session(events) for events in asked.events}
 
     def first(log: Log) -> bytes:
-        feed = Feed(log, 1 << 20, lambda *_: None)
+        feed = Feed(log, Limits(), lambda *_: None)
         return feed.snapshot(None, 0.0)[1]
 
     def page(log: Log, item: str) -> bytes:

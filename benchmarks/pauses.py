@@ -2,11 +2,11 @@
 
     python benchmarks/pauses.py [--only many,long,growth] [--rounds 3] [--against PYTHON]
 
-`many`: 100 sessions with 3,000 updates each, then short turns. `long`: one turn of 300,000 updates and a
-reader that only iterates. `growth`: one turn of 10,000, 100,000 and 1,000,000. The updates are tool
-calls, their outputs, thoughts and texts in turn. Each measurement is a process of its own. Shown are
-its longest garbage collection and all of them together, its longest step between two checkpoints of a
-task, how far the reader fell behind, and its CPU time per message.
+`many`: 100 sessions with 3,000 updates each, then short turns. `long`: one turn of 300,000 updates
+and a reader that only iterates. `growth`: one turn of 10,000, 100,000 and 1,000,000. The updates
+are tool calls, their outputs, thoughts and texts in turn. Each measurement is a process of its own.
+Shown are its longest garbage collection and all of them together, its longest step between two
+checkpoints of a task, how far the reader fell behind, and its CPU time per message.
 
 With `--against`, the agentrt of another environment is measured in the same rounds. Compare the two
 columns and not the absolute times, which are those of the machine.
@@ -67,7 +67,9 @@ class Collections:
             self.total_s += took_s
 
 
-def measure(program: str, protocol: str, count: int, updates: int) -> dict[str, Any]:
+def measure(
+    program: str, protocol: str, count: int, updates: int, *, freeze: bool
+) -> dict[str, Any]:
     """Run one case in this process."""
     import agentrt
 
@@ -81,6 +83,8 @@ def measure(program: str, protocol: str, count: int, updates: int) -> dict[str, 
             for session in sessions:
                 await session.run("BENCH turn")
             gc.collect()
+            if freeze:
+                gc.freeze()
             gc.callbacks.append(collections)
             steps = Steps()
             trio.lowlevel.add_instrument(steps)
@@ -117,11 +121,13 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(CASES))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--against", help="the Python of another environment")
+    parser.add_argument("--freeze", action="store_true", help="freeze what the start leaves")
     parser.add_argument("--measure", nargs=4, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.measure:
         program, protocol, count, updates = asked.measure
-        print(json.dumps(measure(program, protocol, int(count), int(updates))))
+        figures = measure(program, protocol, int(count), int(updates), freeze=asked.freeze)
+        print(json.dumps(figures))
         return
     import lab
 
@@ -134,6 +140,7 @@ def main() -> None:
                 for python in pythons:  # interleaved: what else the machine does hits all alike
                     given = [str(folder / f"fake-{protocol}"), protocol, str(count), str(updates)]
                     command = [python, str(Path(__file__)), "--measure", *given]
+                    command += ["--freeze"] * asked.freeze
                     told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
                     rows[python].append(json.loads(told.stdout))
             print(f"{name}: {protocol}, {count} sessions with {updates:,} updates")

@@ -377,7 +377,7 @@ def turns_of(count: int) -> Iterator[list[Any]]:
     for number in range(count):
         turn, ids = f"t{number}", [f"i{6 * number + n}" for n in range(6)]
         prompt: list[Any] = [Text(text(120))]
-        user = Item(id=ids[0], type="user", turn=turn, status="completed", content=prompt)
+        user = Item(id=ids[0], type="user", turn=turn, status="completed", content=tuple(prompt))
         events: list[Any] = [
             TurnStarted(turn, "user", prompt),
             ItemOpened(user),

@@ -59,7 +59,7 @@ class Story:
         self._speech: str | None = None
         running = State("running", RunningTurn(TURN, "user", 0.0), AGENT)
         self._append(TurnStarted(TURN, "user", [Text("go")]), StateChanged(running))
-        self._show("user", status="completed", content=[Text("go")])
+        self._show("user", status="completed", content=(Text("go"),))
 
     @property
     def state(self) -> SessionState:
@@ -165,7 +165,7 @@ class Story:
         block = self.random.choice(
             (Image("AAAA", "image/png"), ResourceLink("https://a.example", "a"))
         )
-        self._show("text", status="completed", content=[block])
+        self._show("text", status="completed", content=(block,))
 
     def _plan(self) -> None:
         self._append(PlanChanged([PlanEntry("step", "in_progress")]))

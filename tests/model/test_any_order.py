@@ -43,7 +43,7 @@ from agentrt._core.model.events import (
 )
 from agentrt._core.model.life import TABLE, ProcessLife, ProcessLifeInput
 from agentrt._core.model.log import Cursor, EventsExpired
-from agentrt._core.model.state import SessionState, Snapshot
+from agentrt._core.model.state import History, SessionState, Snapshot
 from agentrt._core.model.turn import TurnMachineState
 from simulation.fold import Fold
 
@@ -101,6 +101,11 @@ values = st.one_of(
 )
 
 
+def plain(value: Snapshot | History) -> Any:
+    """Return what a viewer gets."""
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
 class Viewer:
     """Somebody who shows the texts of a conversation."""
 
@@ -139,7 +144,7 @@ class Looking:
     def __init__(self, talk: Talk, turns: int, items: int) -> None:
         self._log = talk.log
         snapshot = talk.state.snapshot("s1", "e1", talk.log.seq, turns=turns, items=items)
-        self.shown = Fold(msgspec.to_builtins(snapshot))
+        self.shown = Fold(plain(snapshot))
         self._cursor = talk.log.cursor(lossless=True)
 
     def read(self) -> None:
@@ -151,7 +156,7 @@ class Looking:
         self.read()
         if self.shown.earlier is not None:
             page = self._log.state.history(self.shown.earlier, turns, items)
-            self.shown.add_history(msgspec.to_builtins(page))
+            self.shown.add_history(plain(page))
 
 
 def _told(event: Event) -> dict[str, Any]:
@@ -385,7 +390,7 @@ class AnyOrder(RuleBasedStateMachine):
         looking.read()
         while looking.shown.earlier is not None:
             looking.look_back(1, 3)
-        whole = Fold(msgspec.to_builtins(talk.log.snapshot()))
+        whole = Fold(plain(talk.log.snapshot()))
         in_turns = {item.get("turn") for item in whole.items.values()}
         for fold in (whole, looking.shown):
             fold.turns = {id: turn for id, turn in fold.turns.items() if id in in_turns}

@@ -61,7 +61,7 @@ def test_a_turn_of_the_users_begins_with_its_prompt(talk: Talk) -> None:
     turn = talk.begin([Text("hi")], hard=60.0)
     started, _ = talk.events()
     assert started == TurnStarted("t1", "user", [Text("hi")])
-    assert talk.state.items["i1"].content == [Text("hi")]
+    assert talk.state.items["i1"].content == (Text("hi"),)
     assert (turn.id, turn.since, turn.deadline, turn.explicit) == ("t1", 1000.0, 1060.0, True)
 
 

@@ -206,7 +206,7 @@ def test_an_image_in_the_answer_is_an_item_of_its_own(talk: Talk) -> None:
         "i4 text running in t1",
         "i4 + nice",
     ]
-    assert talk.state.items["i3"].content == [IMAGE]
+    assert talk.state.items["i3"].content == (IMAGE,)
 
 
 # --- tool calls
@@ -252,7 +252,11 @@ def test_an_update_names_only_what_it_carries(talk: Talk) -> None:
     talk.tell(call("c1", opens=True, title="Edit", kind="edit", input={"path": "a"}))
     talk.tell(call("c1", content=[Diff("a", "new", "old")]))
     assert talk.state.items["i2"].tool == ToolCall(
-        call="c1", title="Edit", kind="edit", input={"path": "a"}, content=[Diff("a", "new", "old")]
+        call="c1",
+        title="Edit",
+        kind="edit",
+        input={"path": "a"},
+        content=(Diff("a", "new", "old"),),
     )
 
 

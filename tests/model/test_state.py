@@ -150,16 +150,16 @@ def test_an_update_replaces_the_fields_it_names() -> None:
 
 def test_an_update_of_the_tool_keeps_what_it_does_not_name() -> None:
     state = fold(
-        tool_item(call="c1", title="a", kind="edit", content=[ToolText(Text("old"))]),
-        ItemUpdated("i1", {"tool": {"title": "b", "content": [Diff("p", "new")]}}),
+        tool_item(call="c1", title="a", kind="edit", content=(ToolText(Text("old")),)),
+        ItemUpdated("i1", {"tool": {"title": "b", "content": (Diff("p", "new"),)}}),
     )
     assert state.items["i1"].tool == ToolCall(
-        call="c1", title="b", kind="edit", content=[Diff("p", "new")]
+        call="c1", title="b", kind="edit", content=(Diff("p", "new"),)
     )
 
 
 def test_an_update_from_json_gives_the_same_structs() -> None:
-    content = [ToolText(Text("x")), Diff("p", "new", "old"), Diff("q", "new")]
+    content = (ToolText(Text("x")), Diff("p", "new", "old"), Diff("q", "new"))
     events = [tool_item(call="c1"), ItemUpdated("i1", {"tool": {"content": content}})]
     state = fold(*through_json(events))
     assert state.items["i1"].tool == ToolCall(call="c1", content=content)
@@ -248,7 +248,7 @@ def test_a_snapshot_is_not_changed_by_later_events() -> None:
 def test_a_snapshot_survives_json() -> None:
     state = fold(
         TurnStarted("t1", "agent"),
-        tool_item("i1", content=[Diff("p", "n")], input={"a": [1, None]}),
+        tool_item("i1", content=(Diff("p", "n"),), input={"a": [1, None]}),
         ModesChanged(Modes(modes=[Choice("a", "A")])),
     )
     snapshot = state.snapshot("s", "e", 3)

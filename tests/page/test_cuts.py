@@ -64,7 +64,9 @@ def completed(preview: Any, previews: Previews, known: list[str]) -> Any:
 
 def test_a_preview_is_completed_from_its_pieces() -> None:
     preview, whole, previews = preview_and_whole(
-        content=[Diff("/a", LONG, "old")], output=[1] * 20_000, input={"text": LONG, "list": [LONG]}
+        content=(Diff("/a", LONG, "old"),),
+        output=[1] * 20_000,
+        input={"text": LONG, "list": [LONG]},
     )
     assert preview != whole
     answer = completed(preview, previews, places(preview))
@@ -74,7 +76,7 @@ def test_a_preview_is_completed_from_its_pieces() -> None:
 
 
 def test_a_content_that_is_gone_stays_a_preview() -> None:
-    preview, _, previews = preview_and_whole(content=[Diff("/a", LONG, "old")])
+    preview, _, previews = preview_and_whole(content=(Diff("/a", LONG, "old"),))
     answer = completed(preview, previews, [])
     assert answer["whole"] == preview
     assert answer["left"] == 2

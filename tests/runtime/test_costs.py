@@ -7,7 +7,7 @@ import gc
 import pytest
 
 import agentrt
-from agentrt.testing import ScriptedAgents, says
+from agentrt.testing import FakeAgent, ScriptedAgents, says
 
 TURNS = 20
 
@@ -27,3 +27,36 @@ async def test_turns_leave_nothing_for_the_garbage_collector(
             assert gc.collect() < TURNS
         finally:
             gc.enable()
+
+
+CALLS = 200
+
+
+@pytest.mark.parametrize("agent", ["claude", "gemini"])
+async def test_a_long_conversation_does_not_lengthen_garbage_collections(
+    agent: str, scripted_agents: ScriptedAgents
+) -> None:
+    async def works(fake: FakeAgent) -> None:
+        count = 0
+        async for prompt in fake.prompts:
+            for _ in range(CALLS):
+                count += 1
+                fake.think(f"thought {count}")
+                fake.use(f"c{count}", f"ls {count}")
+                fake.used(f"c{count}", f"output {count}")
+                fake.say(f"text {count}")
+            prompt.end()
+
+    def examined() -> int:
+        scripted_agents.sessions[0].events.clear()
+        gc.collect()
+        return len(gc.get_objects())
+
+    scripted_agents[agent] = works
+    limits = agentrt.Limits(recent_events=20)  # those may be examined
+    async with agentrt.open_session(agent, cwd="/", limits=limits) as session:
+        await session.run("first")
+        before = examined()
+        await session.run("next")
+        assert len(session.snapshot().items) > 6 * CALLS
+        assert examined() - before < CALLS / 2

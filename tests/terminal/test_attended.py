@@ -165,7 +165,7 @@ def test_an_export_says_how_each_turn_ended() -> None:
     state = SessionState()
     for turn, words, outcome in (("t1", "one", "cancelled"), ("t2", "two", "completed")):
         state.apply(TurnStarted(turn, "user", [Text(words)]))
-        item = Item(id=turn, type="user", turn=turn, status="completed", content=[Text(words)])
+        item = Item(id=turn, type="user", turn=turn, status="completed", content=(Text(words),))
         state.apply(ItemOpened(item))
         call = Item(
             id=f"c{turn}", type="tool", turn=turn, tool=ToolCall(title="dig", kind="execute")

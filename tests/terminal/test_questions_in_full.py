@@ -171,7 +171,7 @@ def test_all_of_it_has_been_shown_when_an_answer_counts(
 ) -> None:
     async def main() -> None:
         diff = Diff(path="/a", new_text=new, old_text=None)
-        tool = ToolCall(name="Bash", input={"command": command}, content=[diff])
+        tool = ToolCall(name="Bash", input={"command": command}, content=(diff,))
         asked = await Asked(tool, size=size).readable()
         turns = 0
         while asked.paper.prompt == "Enter/d? ":
@@ -228,7 +228,7 @@ async def test_what_an_option_would_allow_for_ever_is_shown_whole(
 
 async def test_a_change_does_not_hide_a_command_that_it_repeats(autojump_clock: MockClock) -> None:
     diff = Diff(path="/a", old_text="rm -rf /\n", new_text="rm -rf /\n")
-    tool = ToolCall(input={"command": "rm -rf /\n", "new_string": "rm -rf /\n"}, content=[diff])
+    tool = ToolCall(input={"command": "rm -rf /\n", "new_string": "rm -rf /\n"}, content=(diff,))
     asked = await Asked(tool).readable()
     assert "command: rm -rf /" in asked.shown
     assert "new_string: rm -rf /" in asked.shown  # nothing changes, so the change shows nothing

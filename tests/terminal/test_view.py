@@ -88,7 +88,7 @@ async def test_the_plan_of_a_turn_that_was_broken_off_is_not_drawn(outcome: Outc
 async def test_a_turn_without_an_answer_says_so() -> None:
     _, record = seen(*turn())
     assert record.of("remark") == [("info", "(no answer)")]
-    _, record = seen(*turn(ItemOpened(Item(id="i", type="text", content=[Text(" \n")]))))
+    _, record = seen(*turn(ItemOpened(Item(id="i", type="text", content=(Text(" \n"),)))))
     assert record.of("remark") == [("info", "(no answer)")]
     _, record = seen(*turn(ItemOpened(Item(id="i", type="text")), TextDelta("i", "x")))
     assert record.of("remark") == []
@@ -120,7 +120,7 @@ async def test_background_work_is_reported_when_it_changes() -> None:
 
 def call(*, content: str | None = None, streamed: list[str] = []) -> CallView:  # noqa: B006
     tool = ToolCall(
-        kind="execute", title="run", content=[ToolText(Text(content))] if content else []
+        kind="execute", title="run", content=(ToolText(Text(content)),) if content else ()
     )
     view, record = seen(ItemOpened(Item(id="c", type="tool", tool=tool)))
     for text in streamed:

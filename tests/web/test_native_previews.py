@@ -271,7 +271,7 @@ tools = st.builds(
     input=foreign,
     output=foreign,
     content=st.builds(
-        lambda some, count: some * count,
+        lambda some, count: tuple(some) * count,
         st.lists(contents, max_size=3),
         st.sampled_from([1, 1, 1, 50]),
     ),
@@ -319,7 +319,7 @@ MOST_BYTES = 6 * 5 * 8192 + 4096
 def test_any_item_is_bounded_in_bytes_and_can_be_completed(
     tool: ToolCall, text: str, prompt: list[Any]
 ) -> None:
-    item = Item(id="i/1~", type="tool", turn="t", tool=tool, content=prompt)
+    item = Item(id="i/1~", type="tool", turn="t", tool=tool, content=tuple(prompt))
     start = TurnStarted("t", "user")
     log = log_with(start, ItemOpened(item), TextDelta("i/1~", text))
     previews = Previews(log, agentrt.Limits().preview_chars)
@@ -346,7 +346,7 @@ def test_every_part_of_a_snapshot_is_bounded() -> None:
     events += [TaskChanged(Task(id=f"k{n}", detail=long)) for n in range(100)]
     events += [PlanChanged([PlanEntry(long) for _ in range(100)])]
     for n in range(50):
-        tool = ToolCall(output=[long], content=[Diff("/a", long, long)] * 3)
+        tool = ToolCall(output=[long], content=(Diff("/a", long, long),) * 3)
         events += [ItemOpened(Item(id=f"i{n}", type="tool", turn="t", tool=tool))]
     log = log_with(*events)
     feed = Feed(log, agentrt.Limits(), lambda job, at: None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import math
 import os
 import signal
@@ -120,6 +121,7 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
                 # Before the first client connects: it must find this session instead of opening
                 # another.
                 await _open_first_session(runtime, setup)
+            _leave_out_of_collections()
             if _prints_links(site, settings):
                 stack.enter_context(announced(site.direct_url, security.token))
                 viewers, life_s = settings.viewer_token is not None, runtime.limits.link_lifetime_s
@@ -131,6 +133,14 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
     except OSError as error:
         return _failed(f"cannot serve on {settings.host} port {settings.port}: {error}", 1)
     return 0
+
+
+def _leave_out_of_collections() -> None:
+    """Leave everything that was loaded until now out of later garbage collections: all sessions
+    wait for these.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def _prints_links(site: Site, settings: ServeSettings) -> bool:

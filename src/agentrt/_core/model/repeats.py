@@ -63,7 +63,9 @@ def history_effects(items: Iterable[Item]) -> Iterator[Effect]:
     for item in items:
         match item.type:
             case "user":
-                yield UserContentReceived(content=list(item.content), message=item.message, replay=True)
+                yield UserContentReceived(
+                    content=list(item.content), message=item.message, replay=True
+                )
             case "tool" if (tool := item.tool) is not None:
                 yield ToolCalled(
                     id=tool.call or item.id,

@@ -441,7 +441,9 @@ class SessionState:
         patch = event.patch
         if "tool" in patch:
             known = item.tool or ToolCall()
-            tool = msgspec.structs.replace(known, **_patch(known.cut, _typed(patch["tool"], _TOOL_TUPLES)))
+            tool = msgspec.structs.replace(
+                known, **_patch(known.cut, _typed(patch["tool"], _TOOL_TUPLES))
+            )
             patch = {**patch, "tool": tool}
         patch = _patch(item.cut, _typed(patch, _ITEM_TUPLES))
         if patch.get("status") in TERMINAL:
