@@ -27,6 +27,7 @@ from ._core.model.driver import (
     NewKey,
     Opening,
     Steers,
+    WorktreeOptions,
 )
 from ._core.model.log import Cursor, Log, Persister
 from ._core.model.state import PageRoom, SessionState
@@ -60,6 +61,7 @@ __all__ = [
     "CodexDriver",
     # arguments of drivers
     "Opening",
+    "WorktreeOptions",
     "DecisionAnswer",
     "NewKey",
     "client_capabilities",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from trio.testing import MockClock
 import agentrt
 from agentrt.errors import BudgetExceeded
 from agentrt.events import Notice
+from agentrt.telemetry import AuditLog, read_audit
 from agentrt.testing import FakeAcpAgent
 from agentrt.unattended import fail_on_budget
 from runtime.fakes import echo, log_of, obedient, session_with
@@ -264,3 +266,17 @@ async def test_a_block_within_its_limits_does_not_raise() -> None:
         async with session_with(spending(0.5)) as (session, _):
             await session.run("work")
     assert spent.spent_usd == 0.5
+
+
+async def test_viewers_and_the_audit_learn_that_a_prompt_was_refused(tmp_path: Path) -> None:
+    audit = AuditLog(tmp_path / "audit.jsonl")
+    with agentrt.budget(turns=1):
+        async with session_with(echo, telemetry=audit) as (session, _):
+            await session.run("first")
+            for _ in range(3):
+                with pytest.raises(BudgetExceeded):
+                    await session.run("more")
+    [notice] = [e for e in log_of(session) if isinstance(e, Notice) and e.code == "budget_refused"]
+    assert notice.data["limit"] == "turns"
+    [record] = [each for each in read_audit(audit.path) if each.code == "budget_refused"]
+    assert record.title == "a prompt was not sent: the budget is used up (turns): 1 of 1 turns"

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
 import trio
 
 import agentrt
+from agentrt._core.files.worktree import Worktree, entered
 from agentrt.errors import FilesError
+from agentrt.store import open_store, reopen_session
 from agentrt.unattended import open_worktree
 
 from .test_shadow import bytes_below, files_of, git, project, wreck
@@ -229,3 +234,90 @@ async def test_settings_of_a_working_tree_need_one(project: Path) -> None:
     with pytest.raises(TypeError, match="only with worktree=True"):
         async with agentrt.open_session("demo", cwd=project, worktree_copy=["a"]):
             pass
+
+
+# --- after the end of the process
+
+
+OPTIONS: dict[str, Any] = {"permissions": agentrt.allow_all, "trust": "yes"}
+
+
+async def killed(project: Path, store: Path, prompt: str) -> tuple[str, str]:
+    """Run a turn of a session with a working tree in a process, which is then killed. Return the
+    id of the session and its folder."""
+    code = f"""
+import agentrt, trio
+from agentrt.store import open_store, reopen_session
+
+async def main():
+    async with open_store({str(store)!r}) as store:
+        options = dict(permissions=agentrt.allow_all, trust="yes", worktree=True, store=store)
+        async with agentrt.open_session("demo", cwd={str(project)!r}, **options) as session:
+            await session.run({prompt!r})
+            print(f"{{session.id}} {{session.worktree.cwd}}", flush=True)
+            await trio.sleep_forever()
+
+trio.run(main)
+"""
+    async with trio.open_nursery() as nursery:
+        run = [sys.executable, "-c", code]
+        process = await nursery.start(partial(trio.run_process, run, check=False, stdout=PIPE))
+        assert process.stdout is not None
+        async with process.stdout:
+            line = b""
+            while not line.endswith(b"\n"):
+                line += await process.stdout.receive_some(4096)
+            process.kill()
+    id, cwd = line.decode().split()
+    return id, cwd
+
+
+@pytest.mark.slow
+async def test_a_working_tree_is_continued_after_its_process_was_killed(
+    project: Path, tmp_path: Path
+) -> None:
+    id, cwd = await killed(project / "sub", tmp_path / "store.db", "run touch first")
+    assert "first" in files_of(Path(cwd))
+    assert not (project / "sub/first").exists()
+    async with open_store(tmp_path / "store.db") as store:
+        async with reopen_session(id, store, **OPTIONS) as session:
+            tree = session.worktree
+            assert tree is not None
+            assert (tree.cwd, tree.continued) == (cwd, True)
+            await session.run("run touch second")
+        assert tree.brought_back is not None
+        paths = [each.path for each in tree.brought_back.changes]
+        assert paths == ["sub/first", "sub/second"]
+        assert (project / "sub/first").exists()
+        assert not await trio.Path(tree.root).exists()
+        # Once more: its changes were brought back, so it begins with the files as they are now.
+        (project / "sub/mine").write_text("of the user")
+        async with reopen_session(id, store, **OPTIONS) as session:
+            tree = session.worktree
+            assert tree is not None
+            assert (tree.cwd, tree.continued) == (cwd, False)
+            assert "mine" in files_of(Path(cwd))
+            await session.run("run cp mine third")
+        assert (project / "sub/third").read_text() == "of the user"
+
+
+@pytest.mark.slow
+async def test_a_server_continues_a_working_tree_after_a_restart(
+    project: Path, tmp_path: Path
+) -> None:
+    id, cwd = await killed(project, tmp_path / "store.db", "run touch first")
+    async with agentrt.open_runtime(store=tmp_path / "store.db", **OPTIONS) as runtime:
+        session = await runtime.reopen(id)
+        assert session.worktree is not None
+        await session.run("run touch second")
+        with pytest.raises(FilesError, match="another process uses the working tree"):
+            async with entered(Worktree(str(project), agentrt.Limits(), (), cwd)):
+                pass
+    assert "second" in files_of(Path(cwd))  # the end of the server is not that of the session
+    assert not (project / "first").exists()
+    async with agentrt.open_runtime(store=tmp_path / "store.db", **OPTIONS) as runtime:
+        await runtime.reopen(id)
+        await runtime.close(id)
+    assert (project / "first").exists()
+    assert (project / "second").exists()
+    assert not await trio.Path(cwd).exists()

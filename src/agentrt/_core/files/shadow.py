@@ -680,10 +680,8 @@ def _checkpoint(number: int, message: _Message) -> Checkpoint:
 
 
 def _identity_of(found: os.stat_result) -> _Identity:
-    return (
-        *(found.st_dev, found.st_ino, found.st_mode, found.st_size),
-        *(found.st_mtime_ns, found.st_ctime_ns),
-    )
+    times = found.st_mtime_ns, found.st_ctime_ns
+    return found.st_dev, found.st_ino, found.st_mode, found.st_size, *times
 
 
 def _identity(path: str | os.PathLike[str]) -> _Identity | None:

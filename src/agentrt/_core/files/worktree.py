@@ -8,13 +8,16 @@ and stash of the repository do not change.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Literal
 
+import msgspec
 import trio
 from msgspec import Struct
 
@@ -36,10 +39,22 @@ class BroughtBack(Struct, frozen=True, kw_only=True):
     """The reason why they did not fit."""
 
 
+class _Record(Struct, frozen=True):
+    """The data needed to continue a working tree after the end of its process."""
+
+    head: str
+    """The commit at which it was made."""
+    base: int
+    """The checkpoint of the files that are not a change."""
+
+
 class Worktree:
     """A separate working tree; see `open_worktree`."""
 
-    def __init__(self, folder: str, limits: Limits, copy: Sequence[str]) -> None:
+    def __init__(
+        self, folder: str, limits: Limits, copy: Sequence[str], cwd: str | None = None
+    ) -> None:
+        """`cwd`: the place of `folder` in a working tree to continue; by default a new one."""
         real = os.path.realpath(folder)
         root = repository_root(real)
         if root is None:
@@ -47,16 +62,31 @@ class Worktree:
         self._limits = limits
         self._copy = tuple(copy)
         self._origin = root
+        within = os.path.relpath(real, root)
         name = f"{os.path.basename(root) or 'root'}-{os.urandom(6).hex()}"
-        self.root: str = str(state_folder() / "worktrees" / name)
+        place = str(state_folder() / "worktrees" / name)
+        if cwd is not None:
+            place = os.path.normpath(
+                os.path.join(cwd, *[".." for _ in within.split("/") if within != "."])
+            )
+        self.root: str = place
         """The top folder of the working tree."""
-        self.cwd: str = os.path.normpath(os.path.join(self.root, os.path.relpath(real, root)))
+        self.cwd: str = os.path.normpath(os.path.join(self.root, within))
         """The folder for `open_session`: in the place of the folder that was given."""
+        self.continued: bool = False
+        """True if the files are those of an earlier process, which had not brought them back."""
         self.brought_back: BroughtBack | None = None
         """The result of `bring_back`; None before."""
+        self.at_end: Literal["bring_back", "keep"] | None = None
+        """The fate of the changes at the end of a session in the working tree, however it ends.
+
+        None: they are brought back if its block is left normally, and kept after an exception.
+        """
         self._files: FolderCheckpoints | None = None
         self._base = 0
         self._head = ""
+        self._record = Path(f"{place}.json")
+        self._lock = -1
 
     def __repr__(self) -> str:
         return f"<Worktree {self.root}>"
@@ -156,6 +186,32 @@ class Worktree:
         assert self._files is not None
         return self._files
 
+    def _open(self) -> None:
+        """Continue the working tree if there is a record of it, or make it."""
+        self._record.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._lock = os.open(f"{self.root}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._unlock()
+            raise FilesError(f"another process uses the working tree {self.root}") from error
+        if os.path.isdir(self.root) and self._record.exists():
+            try:
+                record = msgspec.json.decode(self._record.read_bytes(), type=_Record)
+            except msgspec.DecodeError as error:
+                raise FilesError(f"{self._record} is damaged: {error}") from error
+            self._files = FolderCheckpoints(self.root, self._limits)
+            self._head, self._base, self.continued = record.head, record.base, True
+            self._saved.tree_of(self._base)  # it must still be there
+        else:
+            self._create()
+
+    def _unlock(self) -> None:
+        """Let other processes use the working tree, if this one does."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
     def _create(self) -> None:
         try:
             self._head = self._git("rev-parse", "--verify", "HEAD").decode().strip()
@@ -166,7 +222,6 @@ class Worktree:
             ) from error
         origin = FolderCheckpoints(self._origin, self._limits)
         taken = origin.take()
-        Path(self.root).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._git("worktree", "add", "--no-checkout", "--detach", "--force", self.root, self._head)
         origin.write_to(taken, self.root)
         run_git("read-tree", "HEAD", cwd=self.root, env={}, timeout_s=self._timeout_s)
@@ -185,6 +240,9 @@ class Worktree:
 
     def _mark(self) -> None:
         self._base = self._saved.record(self._saved.take(), "before").number
+        new = Path(f"{self._record}.new")
+        new.write_bytes(msgspec.json.encode(_Record(self._head, self._base)))
+        os.replace(new, self._record)
 
     def _apply(self) -> list[FileChange]:
         changes = self._changes()
@@ -200,6 +258,8 @@ class Worktree:
             shutil.rmtree(self.root, ignore_errors=True)
         if self._files is not None:
             self._files.forget()
+        for path in (self._record, Path(f"{self.root}.lock")):
+            path.unlink(missing_ok=True)
 
     @property
     def _timeout_s(self) -> float:
@@ -236,21 +296,34 @@ async def open_worktree(
 
     Raises `FilesError`, for example without a repository or a commit.
     """
-    worktree = Worktree(os.fspath(folder), limits or Limits(), copy)
-    try:
-        await trio.to_thread.run_sync(worktree._create)
+    async with entered(Worktree(os.fspath(folder), limits or Limits(), copy)) as worktree:
         yield worktree
-    except BaseException:
+
+
+@asynccontextmanager
+async def entered(worktree: Worktree) -> AsyncIterator[Worktree]:
+    """Make or continue a working tree, and remove it after the block as `open_worktree` does."""
+    try:
+        try:
+            await trio.to_thread.run_sync(worktree._open)
+            yield worktree
+        except BaseException:
+            with trio.CancelScope(shield=True):  # bounded by the limit for each git command
+                await trio.to_thread.run_sync(_remove_unchanged, worktree)
+            raise
         with trio.CancelScope(shield=True):  # bounded by the limit for each git command
-            await trio.to_thread.run_sync(_remove_unchanged, worktree)
-        raise
-    with trio.CancelScope(shield=True):  # bounded by the limit for each git command
-        await trio.to_thread.run_sync(worktree._remove)
+            remove = _remove_unchanged if worktree.at_end == "keep" else Worktree._remove
+            await trio.to_thread.run_sync(remove, worktree)
+    finally:
+        worktree._unlock()
 
 
 def _remove_unchanged(worktree: Worktree) -> None:
-    changed = True
+    """Remove a working tree of this process that has no changes."""
+    if worktree._lock < 0:
+        return
+    changed = worktree.brought_back is None
     with suppress(FilesError):
-        changed = worktree._files is not None and bool(worktree._changes())
+        changed = changed and worktree._files is not None and bool(worktree._changes())
     if not changed:
         worktree._remove()

@@ -33,6 +33,17 @@ from .events import (
 from .fork_point import ForkPoint
 
 
+class WorktreeOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The separate working tree of a session."""
+
+    folder: str
+    """The original folder. `cwd` of the session has its place in the working tree."""
+    copy: tuple[str, ...] = ()
+    """Ignored files and folders that are copied into it."""
+    setup: tuple[str, ...] = ()
+    """The command that prepares it."""
+
+
 class Opening(Struct, frozen=True, kw_only=True):
     """The parameters for opening a session. Paths are absolute."""
 
@@ -58,6 +69,8 @@ class Opening(Struct, frozen=True, kw_only=True):
     """The name of the tenant that owns the session, or empty. It is not sent to the agent."""
     sandbox: JsonObject | None = None
     """The fields of the sandbox around the agent; None: no sandbox. It is not sent to the agent."""
+    worktree: WorktreeOptions | None = None
+    """The working tree that the session runs in; None: the folder itself."""
 
 
 # --- effects: reports of a driver to the runtime

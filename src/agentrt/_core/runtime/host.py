@@ -153,10 +153,14 @@ class Host:
     async def close(self) -> int:
         """Close the session on request, and drop the waiting prompts.
 
-        Returns the number of dropped prompts; otherwise as `end`.
+        The changes in its separate working tree, if it has one, are brought back. Returns the
+        number of dropped prompts; otherwise as `end`.
         """
         self._check_own()
-        dropped = host_of(self.session).core.discard()
+        inside = host_of(self.session)
+        dropped = inside.core.discard()
+        if inside.worktree is not None:
+            inside.worktree.at_end = "bring_back"
         await self.end()
         return dropped
 
@@ -230,6 +234,8 @@ class Host:
             self._suspend_if_idle()
             if unload is not None and self._unseen(unload):
                 host_of(self.session).unloaded = True
+                if (worktree := host_of(self.session).worktree) is not None:
+                    worktree.at_end = "keep"
                 self._register.unload(self)
                 return
 

@@ -14,7 +14,7 @@ from contextlib import (
     nullcontext,
 )
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import trio
 from msgspec import Struct, structs
@@ -24,7 +24,7 @@ from ..errors import LocalProtocolError
 from ..limits import Limits
 from ..model.content import JsonObject
 from ..model.conversation import Conversation
-from ..model.driver import Opening
+from ..model.driver import Opening, WorktreeOptions
 from ..model.events import AgentState, Notice, Task
 from ..model.log import Log
 from ..model.repeats import listed
@@ -121,17 +121,15 @@ async def open_session(
         tenant=options.get("tenant", ""),
     )
     trace, store = options.get("trace"), options.get("store")
-    if not options.get("worktree"):
-        async with _opened(found, opening, given, trace, store) as session:
-            yield session
-        return
-    from .worktree import session_worktree
-
-    async with session_worktree(found, opening, given.limits, given.env, options) as worktree:
-        inside = structs.replace(opening, cwd=worktree.cwd)
-        given = structs.replace(given, worktree=worktree, origin=opening.cwd)
-        async with _opened(found, inside, given, trace, store) as session:
-            yield session
+    if options.get("worktree"):
+        tree = WorktreeOptions(
+            folder=opening.cwd,
+            copy=tuple(options.get("worktree_copy", ())),
+            setup=tuple(options.get("worktree_setup", ())),
+        )
+        opening = structs.replace(opening, worktree=tree)
+    async with _opened(found, opening, given, trace, store) as session:
+        yield session
 
 
 def _one(telemetry: Telemetries | None) -> Telemetry | None:
@@ -194,8 +192,10 @@ async def reopen_session(
     given = _checked(found, options)
     cwd, roots = options.get("cwd"), options.get("roots")
     elsewhere = found.connect is not None
+    about = stored.about
+    kept = about.cwd if about.worktree is None else about.worktree.folder
     try:
-        working = folder(stored.about.cwd if cwd is None else cwd, elsewhere=elsewhere)
+        working = folder(kept if cwd is None else cwd, elsewhere=elsewhere)
     except LocalProtocolError as error:
         if cwd is not None:
             raise
@@ -206,7 +206,7 @@ async def reopen_session(
     again = ClaimedSession(id, *await service.claim(id))
     opening = structs.replace(again.opening, mcp_servers=given.mcp_servers)
     if cwd is not None:
-        opening = structs.replace(opening, cwd=working)
+        opening = structs.replace(opening, cwd=working, worktree=None)
     if beside is not None:
         opening = structs.replace(opening, roots=beside)
     async with _opened(found, opening, given, options.get("trace"), service, again) as session:
@@ -233,15 +233,6 @@ class _Given(Struct, frozen=True, kw_only=True):
     limits: Limits
     on_stderr: Callable[[bytes], None] | None
     telemetry: Telemetry | None
-    worktree: Worktree | None = None
-    origin: str | None = None
-    """The folder whose trust counts, in place of that of the working tree."""
-
-
-_OPTIONS: Final = tuple(
-    name for name in _Given.__struct_fields__ if name not in ("worktree", "origin")
-)
-"""The fields that are options of a fork."""
 
 
 def _checked(agent: Agent, options: ReopenOptions) -> _Given:
@@ -290,13 +281,21 @@ async def _opened(
     check_store("store", store)
     check_trace(trace)
     async with AsyncExitStack() as stack:
-        wall = None
+        wall = worktree = None
+        if opening.worktree is not None:
+            from .worktree import session_worktree
+
+            own = session_worktree(agent, opening, given.limits, given.env, given.sandbox)
+            worktree = await stack.enter_async_context(own)
+            opening = structs.replace(opening, cwd=worktree.cwd)
         if opening.sandbox is not None or given.sandbox is not None:
             from .sandboxed import session_wall
 
             opening, entered = session_wall(agent, opening, given.sandbox, given.permissions)
             wall = await stack.enter_async_context(entered)
-        async with _assembled(agent, opening, given, trace, store, again, wall) as session:
+        async with _assembled(
+            agent, opening, given, trace, store, again, wall, worktree
+        ) as session:
             yield session
 
 
@@ -309,6 +308,7 @@ async def _assembled(
     store: Store | None,
     again: ClaimedSession | None,
     wall: Wall | None,
+    worktree: Worktree | None,
 ) -> AsyncIterator[Session]:
     from .offer import Offer
     from .project_start import project_start
@@ -330,7 +330,7 @@ async def _assembled(
         standing=Standing(given.permissions, agent),
         money_left=money_left(given.budget),
         first_key="r" if again is None else f"r{again.place.owner}.",
-        project=project_start(agent, opening, given.trusted, given.trust, given.origin),
+        project=project_start(agent, opening, given.trusted, given.trust),
         wall=wall,
     )
     setup = set_up_protocol(agent, opening, offer)
@@ -341,7 +341,7 @@ async def _assembled(
         options=opening.options,
         # A trace file of this session alone is not used for the fork.
         trace=None if isinstance(trace, str | os.PathLike) else trace,
-        **{name: getattr(given, name) for name in _OPTIONS},
+        **{name: getattr(given, name) for name in _Given.__struct_fields__},
     )
     tracing: AbstractAsyncContextManager[None] = nullcontext()
     if trace is not None:
@@ -362,7 +362,7 @@ async def _assembled(
             budgets=given.budget,
             wait=given.wait,
             fork_factory=fork_factory,
-            worktree=given.worktree,
+            worktree=worktree,
         ) as session,
     ):
         yield session

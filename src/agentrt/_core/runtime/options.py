@@ -140,7 +140,8 @@ class SessionOptions(ReopenOptions, total=False):
     It starts with the files as they are. When the block of the session is left normally, its
     changes are applied to the original folder as one patch, all or nothing; if they do not fit any
     more, a branch `agentrt/…` has them (see `Session.worktree`). If the block is left by an
-    exception, the working tree is kept. Default: False.
+    exception, the working tree is kept; a stored session continues in it when it is reopened.
+    Default: False.
     """
     worktree_copy: Sequence[str]
     """Ignored files and folders to copy into the working tree, such as `[".env"]`."""

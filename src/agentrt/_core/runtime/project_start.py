@@ -299,16 +299,16 @@ def project_start(
     opening: Opening,
     trusted: Trusted,
     mode: TrustMode = "no",
-    origin: str | None = None,
 ) -> ProjectStart:
     """Return the start of an agent in its folders.
 
-    `trusted`: the folders that the user trusts. `mode`: the treatment of all others. `origin`: the
-    folder of which `opening.cwd` is a working tree. A session's folders are trusted only together:
-    the agent reads the files of all of them.
+    `trusted`: the folders that the user trusts. `mode`: the treatment of all others. A session's
+    folders are trusted only together: the agent reads the files of all of them. Trust in a folder
+    counts for a working tree of it.
     """
     folders = (opening.cwd, *opening.roots)
     known = tuple(trusted)
+    origin = None if opening.worktree is None else opening.worktree.folder
     judged = (opening.cwd if origin is None else origin, *opening.roots)
     listed = all(is_trusted(folder, known) for folder in judged)
     return ProjectStart(

@@ -551,8 +551,9 @@ class Runtime:
         """Close a session.
 
         Its turn is cancelled, its process ended, and its waiting prompts are dropped; its id
-        becomes unknown unless it is stored. Takes bounded time. Returns the number of dropped
-        prompts.
+        becomes unknown unless it is stored. The changes in its separate working tree, if it has
+        one, are brought back; when the runtime ends, they are kept for `reopen`. Takes bounded
+        time. Returns the number of dropped prompts.
 
         Raises `SessionNotFound`, or `LocalProtocolError` for an adopted session, which only its own
         block ends. Cancelling this does not keep the session from ending.

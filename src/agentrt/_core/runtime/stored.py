@@ -50,6 +50,7 @@ class ClaimedSession(Struct, frozen=True):
             options=about.options,
             tenant=about.tenant,
             sandbox=about.sandbox,
+            worktree=about.worktree,
         )
 
 
@@ -91,6 +92,7 @@ def about_of(agent: Agent, opening: Opening) -> SessionDescription:
         options=plain({k: v for k, v in opening.options.items() if k not in SECRET}) or {},
         tenant=opening.tenant,
         sandbox=opening.sandbox,
+        worktree=opening.worktree,
     )
 
 

@@ -449,6 +449,8 @@ class SessionBudgets:
         self._charged: tuple[Budget, ...] = own
         """The budgets of the last turn, which late reports are charged to."""
         self._reported: set[str] = set()
+        self._refused: list[Budget] = []
+        """Budgets whose refusals are in the log. One notice each is enough."""
 
     def _of(self, turn: TurnMachine) -> tuple[Budget, ...]:
         around = budgets_of(turn.context)
@@ -468,7 +470,11 @@ class SessionBudgets:
         """Raise `BudgetExceeded` if a turn may not start."""
         for budget in self._of(turn):
             budget.begin()
-            budget.check()
+            try:
+                budget.check()
+            except BudgetExceeded as error:
+                self._report_refused(budget, str(error))
+                raise
 
     def turn_began(self, turn: TurnMachine) -> None:
         """Charge a turn that has started from now on."""
@@ -530,6 +536,14 @@ class SessionBudgets:
             data = {"limit": budget.exceeded, "budget": structs.asdict(budget.status())}
             turn.timeout = ErrorInfo("budget_exceeded", budget.reason, data)
             self._core.cancel_turn(turn, "cancelled", by="budget")
+
+    def _report_refused(self, budget: Budget, reason: str) -> None:
+        """Report the first prompt that a budget refuses."""
+        if budget not in self._refused:
+            self._refused.append(budget)
+            data = {"limit": budget.exceeded, "budget": structs.asdict(budget.status())}
+            message = f"a prompt was not sent: {reason}"
+            self._core.add_notice(Notice("warning", "budget_refused", message, data))
 
     def _report_unmeasured(self, names: frozenset[str]) -> None:
         new = names - self._reported

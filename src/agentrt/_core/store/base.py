@@ -19,6 +19,7 @@ from msgspec import Struct, field, structs
 from ..errors import LimitExceeded, RemoteProtocolError, StoreError
 from ..model.checkpoint import Head, Record, restored
 from ..model.content import JsonObject
+from ..model.driver import WorktreeOptions
 from ..model.events import Event, Notice, Phase
 from ..model.state import SessionState, Snapshot, StoredHistory
 from ..wire.json import without_surrogates
@@ -57,6 +58,8 @@ class SessionDescription(Struct, kw_only=True, omit_defaults=True):
     """The tenant that owns the session, if several share a server."""
     sandbox: JsonObject | None = None
     """The fields of the sandbox around the agent; None: no sandbox."""
+    worktree: WorktreeOptions | None = None
+    """The separate working tree that `cwd` is in; None: it is an ordinary folder."""
 
 
 PROMPTED: Final = "(turns>0 OR prompt<>'')"

@@ -41,7 +41,7 @@ MAX_TEXT_CHARS: Final = 4096
 
 _INFO: Final = frozenset(
     {"sandboxed", "sandbox_widened", "files_changed", "files_restored", "budget_spent"}
-    | {"agent_restarted", "mode_does_not_ask", "waiting_for_limit"}
+    | {"agent_restarted", "mode_does_not_ask"}
 )
 """Notices at level `info` that are recorded; warnings and errors always are."""
 
