@@ -10,12 +10,15 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from . import acp, codex
+from agentrt._core.claude.handshake import OLDEST
+
+from . import acp, claude, codex
 from .probe import DIFFERS, Shown, reason
 
 PAGES: Final = Path(__file__).parents[2] / "docs" / "reference"
 MADE: Final[Mapping[str, Callable[[], str]]] = {
     "codex-messages.md": lambda: codex_page(),
+    "claude-messages.md": lambda: claude_page(),
     "acp-messages.md": lambda: acp_page(1),
     "acp2-messages.md": lambda: acp_page(2),
 }
@@ -43,6 +46,38 @@ def codex_page() -> str:
     ignored = f"## Messages that lead to no event\n\n| message | reason |\n| --- | --- |\n{whole}"
     shown = "".join(tables(found, codex.DECLARED))
     return f"{head}\n{ignored}\n## Messages that lead to events\n{shown}"
+
+
+CLAUDE_HEAD: Final = """\
+# What Claude Code says, and where it shows
+
+<!-- Made by `python -m shown.page` in `tests/`; not to be edited. -->
+
+Each field of each message that Claude Code was seen to send, from version {oldest} to {newest}, and
+the event and field of agentrt's log in which it shows. Claude's protocol has no published schema,
+so the table is made of recorded conversations by experiment: a conversation is repeated with
+another value in one field, and the value is searched in the events. Messages that need a login,
+such as `rate_limit_event`, are made after the declared types of Claude's SDK. *Decides* means that
+another value leads to other events. What no event shows has its reason. A test fails if a field has
+neither.
+
+A message of a type that is not in this table is reported by a notice with the code
+`unknown_update`, unless it is one of these, which lead to no event:
+
+{ignored}
+"""
+
+
+def claude_page() -> str:
+    ignored = "".join(f"- `{name}`: {why}\n" for name, why in claude.IGNORED.items())
+    head = CLAUDE_HEAD.format(
+        oldest=OLDEST, newest=max(claude.versions(), key=_release), ignored=ignored.rstrip()
+    )
+    return f"{head}\n## Messages\n{''.join(tables(claude.shown(), claude.DECLARED))}"
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
 
 
 def acp_page(version: int) -> str:

@@ -81,6 +81,16 @@ class AnthropicAnswer:
         block: Json = {"type": "tool_use", "id": new_id("toolu_"), "name": tool.name}
         return self._block({**block, "input": arguments}, {"input": {}}, deltas)
 
+    def block(self, block: Json) -> Iterator[Event]:
+        """Stream a block as it is: whole, and citations one by one."""
+        cited = block.get("citations")
+        citations = cited if isinstance(cited, list) else []
+        deltas: list[Json] = [{"type": "citations_delta", "citation": each} for each in citations]
+        if "text" in block:
+            deltas.append({"type": "text_delta", "text": block["text"]})
+            return self._block(block, {"text": "", "citations": []}, deltas)
+        return self._block(block, {}, deltas)
+
     def failed(self, kind: str) -> Iterator[Event]:
         yield _event("error", error={"type": kind, "message": "scripted error"})
 

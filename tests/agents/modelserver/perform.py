@@ -6,9 +6,11 @@ from collections.abc import Iterable
 
 import trio
 
+from .anthropic import AnthropicAnswer
 from .asks import Answer, Ask, Event, pieces
 from .http import Connection, Request
 from .scripts import (
+    Blocks,
     Call,
     Cut,
     Edit,
@@ -67,6 +69,9 @@ class _Performance:
                 await self.send(self._answer.thinking(text))
             case Shell() | Edit() | Call():
                 await self.send(self._answer.call(*call_for(step, self._ask.tools)))
+            case Blocks(blocks=blocks) if isinstance(self._answer, AnthropicAnswer):
+                for block in blocks:
+                    await self.send(self._answer.block(block))
             case Pause(seconds=None):
                 await trio.sleep_forever()
             case Pause(seconds=float(seconds)):

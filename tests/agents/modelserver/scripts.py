@@ -58,6 +58,13 @@ class Call(_Step, frozen=True, tag="call"):
     arguments: Arguments = {}
 
 
+class Blocks(_Step, frozen=True, tag="blocks"):
+    """Content blocks as the API has them, such as those of tools that the provider runs. Only for
+    Anthropic."""
+
+    blocks: list[Arguments]
+
+
 class Pause(_Step, frozen=True, tag="pause"):
     """Silence for so many seconds; for ever (until the client leaves) without a number."""
 
@@ -94,7 +101,18 @@ class Status(_Step, frozen=True, tag="status"):
 
 
 Step: TypeAlias = (
-    Text | Thinking | Shell | Edit | Call | Mute | Pause | Pings | Cut | StreamError | Status
+    Text
+    | Thinking
+    | Shell
+    | Edit
+    | Call
+    | Blocks
+    | Mute
+    | Pause
+    | Pings
+    | Cut
+    | StreamError
+    | Status
 )
 Turn: TypeAlias = list[Step]
 Script: TypeAlias = list[Turn]

@@ -22,6 +22,7 @@ from ..errors import RemoteProtocolError
 from ..model.content import JsonObject
 from ..wire.json import DECODE_ERRORS, decode
 from ..wire.lines import LongLine
+from .ignored import IGNORED_SYSTEM
 
 
 def text(value: Any) -> str | None:
@@ -328,19 +329,6 @@ Message: TypeAlias = _Wire | System | UnknownClaudeLine | BadClaudeLine
 _decoder: Decoder[_Wire] = Decoder(_Wire)
 _objects: Decoder[JsonObject] = Decoder(JsonObject)
 
-QUIET_SYSTEM = frozenset(
-    {
-        "thinking_tokens",
-        "hook_started",
-        "hook_progress",
-        "files_persisted",
-        "memory_recall",
-        "elicitation_complete",
-        "control_request_progress",
-    }
-)
-"""Subtypes of `system` without effect; their lines are not decoded a second time."""
-
 
 class ClaudeReader:
     """Decodes whole lines into messages, all lines of a read in one call where possible."""
@@ -406,7 +394,7 @@ def _split(lines: bytes | bytearray) -> list[bytes | bytearray]:
 
 def _is_open(message: _Wire) -> TypeGuard[SystemHead]:
     """True if a `system` line has fields that must still be decoded."""
-    return type(message) is SystemHead and message.subtype not in QUIET_SYSTEM
+    return type(message) is SystemHead and message.subtype not in IGNORED_SYSTEM
 
 
 def _whole(message: _Wire, line: bytes | bytearray) -> Message:
