@@ -565,6 +565,11 @@ def _fill_serve(serve: argparse.ArgumentParser) -> None:
         action="store_true",
         help="send OpenTelemetry spans, configured by the variables OTEL_…",
     )
+    add(
+        "--webhook",
+        metavar="URL",
+        help="send a POST to this address when a question waits or a turn has ended",
+    )
     _add_session(serve)
 
 

@@ -152,7 +152,8 @@ def flags(options: argparse.Namespace) -> dict[str, Any]:
         for name in ("host", "port", "token", "viewer_token", "allow_host", "allow_origin", "root")
     }
     if options.subcommand == "serve":
-        for name in ("store", "otel", "url", "metrics_token", "node", "role", "home"):
+        names = ("store", "otel", "url", "metrics_token", "node", "role", "home", "webhook")
+        for name in names:
             serve[name] = getattr(options, name, None)
     trust = getattr(options, "trust", None)
     terminal = {"color": options.color, "plain": options.plain or None}

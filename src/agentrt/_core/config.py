@@ -173,6 +173,8 @@ class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Identical on all machines with the same files. None: the name of this machine."""
     otel: bool = False
     """True to export OpenTelemetry spans."""
+    webhook: str | None = None
+    """Address that gets a POST when a question waits for an answer, or a turn has ended."""
     tenants: dict[str, TenantTable] = {}
     """The tenants of the server, by name. As an environment variable: the same in JSON."""
 

@@ -27,7 +27,7 @@ from ...errors import AgentrtError, StoreError
 from ...hosting import runtime_host
 from ...lowlevel import StoreMembership, StoreServer
 from ...store import Store, open_store
-from ...telemetry import Metrics, OpenTelemetry
+from ...telemetry import Metrics, OpenTelemetry, Telemetry
 from ..exit_status import UsageError, exit_code
 from ..options import Work, make_setup, server_store
 from ..serve_settings import make_security, pages_config
@@ -35,6 +35,7 @@ from ..servers import announced
 from ..setup import Setup, agents_environment, audit_log
 from ..text import plain
 from ..tracing import command_trace
+from ..webhook import Webhook
 
 RETRY_S: Final = 1.0
 """Seconds between two attempts to reach the database."""
@@ -80,6 +81,7 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
     policy = setup.policy(mode, attended=True)
     metrics = None if settings.metrics_token is None else Metrics(agents=config.agents)
     try:
+        webhook = None if settings.webhook is None else Webhook(settings.webhook)
         async with (
             bare_errors(),
             _open_store(config, security) as store,
@@ -92,10 +94,7 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
                 wait=setup.wait,
                 env=agents_environment(config, server=True),
                 store=store,
-                telemetry=[
-                    each for each in (tracing, metrics, audit_log(config)) if each is not None
-                ]
-                or None,
+                telemetry=_given(tracing, metrics, audit_log(config), webhook),
                 trace=trace,
             ) as runtime,
             AsyncExitStack() as stack,  # left after the nursery, so valid while it serves
@@ -114,6 +113,8 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
                     metrics=metrics,
                 )
             )
+            if webhook is not None:
+                nursery.start_soon(webhook.send_all, settings.url or site.direct_url)
             membership = runtime_host(runtime).membership
             if membership is not None:
                 nursery.start_soon(drain, runtime, membership, nursery.cancel_scope)
@@ -128,7 +129,7 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
                 nursery.start_soon(_print_links, site, viewers, life_s)
     except AgentrtError as error:
         return _failed(str(error), exit_code(error))
-    except ValueError as error:  # not an address to listen on
+    except ValueError as error:  # not an address to listen on, or of a webhook
         return _failed(str(error), 2)
     except OSError as error:
         return _failed(f"cannot serve on {settings.host} port {settings.port}: {error}", 1)
@@ -141,6 +142,11 @@ def _leave_out_of_collections() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+def _given(*parts: Telemetry | None) -> list[Telemetry] | None:
+    """Return those that there are; None if there are none."""
+    return [each for each in parts if each is not None] or None
 
 
 def _prints_links(site: Site, settings: ServeSettings) -> bool:
