@@ -4,7 +4,6 @@ them as they are when that takes too long."""
 from __future__ import annotations
 
 import json
-from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from browser.kit import phase, scripted, serving, turn
 from browser.pages import NewPage, Page, Worker, expect
+from browser.tasks import tasks_ms
 
 ESC = "\x1b"
 HUGE = 2**31 - 1
@@ -58,11 +58,6 @@ MARKDOWN = {
 }
 FROZEN_CPU_MS = 200
 """The CPU time of one task of the page, during which it answers no click."""
-WORK = {
-    *("EventDispatch", "FunctionCall", "HitTest", "Layout", "Paint", "PrePaint"),
-    *("RunMicrotasks", "TimerFire", "UpdateLayoutTree"),
-}
-"""The parts of a task in a trace, in the page's own work; tasks of the tracing have none."""
 BEATS = """() => {
   window.beats = { count: 0, longest: 0 };
   let last = performance.now();
@@ -117,21 +112,7 @@ class Tasks:
         assert browser is not None
         browser.start_tracing(page=page, categories=["toplevel", "devtools.timeline"])
         yield
-        events = json.loads(browser.stop_tracing())["traceEvents"]
-        main = {(e["pid"], e["tid"]) for e in events if _names_main_thread(e)}
-        events = [e for e in events if (e["pid"], e["tid"]) in main and e.get("ph") == "X"]
-        worked = sorted((e["pid"], e["tid"], e["ts"]) for e in events if e["name"] in WORK)
-        for task in events:
-            first = bisect_left(worked, (task["pid"], task["tid"], task["ts"]))
-            end = (task["pid"], task["tid"], task["ts"] + task["dur"])
-            if task["name"].endswith("RunTask") and first < len(worked) and worked[first] < end:
-                self.longest_ms = max(self.longest_ms, task.get("tdur", 0) / 1_000)
-
-
-def _names_main_thread(event: dict[str, Any]) -> bool:
-    return bool(
-        event.get("name") == "thread_name" and event["args"].get("name") == "CrRendererMain"
-    )
+        self.longest_ms = max(self.longest_ms, *tasks_ms(json.loads(browser.stop_tracing())))
 
 
 def beats(page: Page, name: str) -> float:

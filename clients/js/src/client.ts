@@ -33,6 +33,11 @@ export interface ClientOptions<Extra = undefined> {
   tools?: ClientTool[];
   /** Sessions to attach to with each connection, by id, the most important first. */
   sessions?: () => readonly string[];
+  /**
+   * Milliseconds for which events may be gathered, to be applied together: each time costs as much as
+   * the sessions have items. Other frames are applied at once, and the events before them. Default: 0.
+   */
+  gatherMs?: number;
   /** Derives further values from events. */
   observer?: Observer<Extra>;
   onRaw?: (direction: "in" | "out", text: string) => void;
@@ -63,8 +68,8 @@ export class AgentClient<Extra = undefined> {
       ...options,
       credentials: options.credentials ?? (token === undefined ? undefined : () => [offered(token)]),
       hello: (looking) => this.#hello(looking),
-      onFrames: (frames) => this.take(frames),
-      onLink: (link) => this.#update({ ...this.#state, link }),
+      onFrames: (frames) => this.#gather(frames),
+      onLink: (link) => (this.#flush(), this.#update({ ...this.#state, link })),
     });
     this.#state = { ...(EMPTY as Model<any>), link: this.connection.link };
   }
@@ -231,6 +236,24 @@ export class AgentClient<Extra = undefined> {
   #position(session: string): object {
     const known = this.#state.attached.get(session);
     return known && !known.behind && !known.gone ? { session, epoch: known.epoch, seq: known.seq } : { session };
+  }
+
+  #gathered: ServerFrame[] = [];
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  #gather(frames: ServerFrame[]): void {
+    this.#gathered.push(...frames);
+    const { gatherMs = 0 } = this.#options;
+    if (!gatherMs || frames.some(({ type }) => type !== "event")) this.#flush();
+    else this.#timer ??= setTimeout(() => this.#flush(), gatherMs);
+  }
+
+  #flush(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const frames = this.#gathered;
+    this.#gathered = [];
+    if (frames.length) this.take(frames);
   }
 
   /** Take frames as if the server had sent them, for example those of a recording. */

@@ -26,6 +26,7 @@ export const client = new AgentClient({
     listed: (before, after) => setModel({ ...model(), ...listed(model(), before, after) }),
   }),
   onRaw: recordFrame,
+  gatherMs: 30,
 });
 
 export const { connection } = client;

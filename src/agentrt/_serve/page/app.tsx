@@ -24,7 +24,7 @@ import { Sheet } from "./sheet.js";
 import { onShortcut, Shortcuts } from "./shortcuts.js";
 import { Sidebar } from "./sidebar.js";
 import { refreshBranch } from "./statusbar.js";
-import { field, listen, model, seat, setUi, ui } from "./store.js";
+import { field, listen, model, onPress, seat, setUi, ui } from "./store.js";
 import { Transcript } from "./transcript.js";
 
 /** Whether what is shown may be old. */
@@ -191,6 +191,7 @@ export function start() {
   addEventListener("visibilitychange", back, true);
   takeDrops();
   addEventListener("keydown", onKey);
+  addEventListener("keydown", onPress, true);
   addEventListener("hashchange", () => {
     if (hashed()) choose(hashed());
   });

@@ -69,12 +69,14 @@ const listeners: (() => void)[] = [];
 let frame = 0;
 let timer = 0;
 
-/** What tells those that read members of an object which of them have changed, once a frame. */
-const shows: (() => void)[] = [];
+/** Tell components which members of an object have changed: those of `ui` in the next frame, those of
+ *  `model` when it may be drawn again. */
+const uiShows: (() => void)[] = [];
+const modelShows: (() => void)[] = [];
 
 /** The members of an object that is replaced when anything changes: a component that reads one while it
  *  is drawn is drawn again in the next frame in which that member is another. */
-function tracked<T extends object>(now: () => T): T {
+function tracked<T extends object>(now: () => T, shows = modelShows): T {
   const known = new Map<PropertyKey, Signal<unknown>>();
   shows.push(() => known.forEach((each, key) => (each.value = Reflect.get(now(), key))));
   const read = (_: object, key: PropertyKey) => {
@@ -96,7 +98,7 @@ function tracked<T extends object>(now: () => T): T {
 }
 
 const models = tracked(() => store.model);
-const uis = tracked(() => store.ui);
+const uis = tracked(() => store.ui, uiShows);
 
 export const model = () => models;
 export const ui = () => uis;
@@ -127,7 +129,7 @@ const shown: Seat = {
   extra,
 };
 const isKnown = signal(false);
-shows.push(() => (isKnown.value = seatNow() !== undefined));
+modelShows.push(() => (isKnown.value = seatNow() !== undefined));
 
 /** The session that is shown, as far as it is known. */
 export const seat = (): Seat | undefined => (isKnown.value, seatNow() && shown);
@@ -135,7 +137,8 @@ export const seat = (): Seat | undefined => (isKnown.value, seatNow() && shown);
 export function setModel(next: Model) {
   if (next === models) return;
   store.model = next;
-  changed();
+  stale = true;
+  soon();
 }
 
 export function setUi(fields: Partial<Ui>) {
@@ -184,18 +187,66 @@ options.debounceRendering = (process) => {
 
 /** However much changes, it is shown once a frame; in a hidden tab there are no frames. */
 function changed() {
-  if (!frame) frame = requestAnimationFrame(show);
-  if (!timer) timer = setTimeout(show, 300);
+  if (!frame) frame = requestAnimationFrame(() => show(performance.now() >= due));
+  if (!timer) timer = setTimeout(() => show(), 300);
 }
 
-/** Show what has changed, also before the next frame. */
-export function show() {
+/** For each millisecond in which news of the server was drawn, milliseconds in which nothing is: and
+ *  while somebody types, so that keys seldom wait for it, whatever the machine. */
+const REST = 2;
+const REST_TYPING = 10;
+
+/** The most of them at a time. */
+const LONGEST_REST_MS = 1_000;
+
+/** Milliseconds after a key for which somebody is taken to type. */
+const TYPING_MS = 500;
+
+/** Whether there is news of the server that was not drawn, and when it may be; a timer for that. */
+let stale = false;
+let due = 0;
+let later = 0;
+let pressed = -Infinity;
+
+/** To be called when a key was pressed. */
+export const onPress = () => void (pressed = performance.now());
+
+/** How long the last frame took, with its layout and painting. */
+let cost_ms = 1;
+export const frameCost_ms = () => cost_ms;
+
+/** Called when a frame was laid out and painted. */
+function rest(begun: number) {
+  const now = performance.now();
+  const each = now - pressed < TYPING_MS ? REST_TYPING : REST;
+  cost_ms = Math.max(1, now - begun);
+  due = now + Math.min(cost_ms * each, LONGEST_REST_MS);
+  if (stale) soon();
+}
+
+/** Draw news when it may be drawn. */
+function soon() {
+  const wait_ms = due - performance.now();
+  if (wait_ms <= 0) changed();
+  else if (wait_ms < Infinity) later ||= setTimeout(() => ((later = 0), soon()), wait_ms);
+}
+
+/** Show what has changed, also before the next frame. `news`: with what the server has sent. */
+export function show(news = true) {
   cancelAnimationFrame(frame);
   clearTimeout(timer);
   frame = timer = 0;
+  if (news) {
+    clearTimeout(later);
+    later = 0;
+    stale = false;
+  }
+  due = Infinity;
+  const begun = performance.now();
+  setTimeout(() => rest(begun)); // after this frame
   showing = true;
   try {
-    batch(() => shows.forEach((each) => each()));
+    batch(() => [...uiShows, ...(news ? modelShows : [])].forEach((each) => each()));
     for (const listener of [...listeners]) listener();
   } finally {
     showing = false;

@@ -35,6 +35,7 @@ export class Transcript extends Component<TranscriptProps> {
   outline = computed(() => this.arrange(this.props.seat.view.items));
   arranged: { items: ReadonlyMap<string, w.Item>; outline: Outline } | null = null;
   earlier = this.props.seat.view.earlier;
+  isSoon = false;
   unlisten = () => {};
 
   componentDidMount() {
@@ -43,8 +44,14 @@ export class Transcript extends Component<TranscriptProps> {
     this.windowed.start(box);
     this.following.start(box);
     // After what has changed is drawn, also when the browser shows no frames.
-    this.unlisten = listen(() => queueMicrotask(() => this.following.follow()));
+    this.unlisten = listen(() => this.followSoon());
     box.addEventListener("scroll", () => box.scrollTop < TOP && !ui().atEnd && lookBack(), { passive: true });
+  }
+
+  /** Once everything is drawn, so that the browser computes the layout once. */
+  followSoon() {
+    if (!this.isSoon) queueMicrotask(() => ((this.isSoon = false), this.following.follow()));
+    this.isSoon = true;
   }
 
   /** What comes in above moves nothing that is in sight. */
@@ -56,7 +63,8 @@ export class Transcript extends Component<TranscriptProps> {
   }
 
   componentDidUpdate() {
-    this.following.follow();
+    this.windowed.drawNext();
+    this.followSoon();
     const { goal } = ui();
     if (goal) this.reach(goal);
   }

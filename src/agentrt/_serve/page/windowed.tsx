@@ -2,38 +2,55 @@
 // has the height that it had, or that it may have; the browser keeps what is in sight in its place.
 
 import { Component } from "preact";
+import { frameCost_ms } from "./store.js";
 
 /** Rows of a block, which are drawn together. */
-export const BLOCK = 20;
+export const BLOCK = 3;
+
+/** Blocks of a section: those of one that is far from what is in sight are no elements. */
+const SECTION = 60;
 
 /** Blocks at the end that are always drawn: what comes next belongs there. */
-const LAST = 2;
+const LAST = 1;
 
-/** Pixels above and below what is in sight that are drawn, too. */
-const AROUND = 2_000;
+/** Milliseconds of a frame for further blocks, if the last one took as long as that for one. */
+const FRAME_MS = 32;
 
-/** Pixels of a row that nobody has seen yet. */
+/** Pixels above and below what is in sight that are drawn, too; and within which sections have blocks. */
+const AROUND = 1_000;
+const AROUND_SECTIONS = 4_000;
+
+/** Pixels of a row that nobody has seen yet, and between two blocks. */
 const GUESS = 90;
+const GAP = 17.6;
 
 /** The blocks of one list. It is drawn again by whoever draws the list (`changed`). */
 export class Windowed {
   near: Set<number> = new Set();
+  /** Blocks that are to be drawn, and how far each is from what is in sight. */
+  wanted: Map<number, number> = new Map();
   heights: Map<number, number> = new Map();
   observer: IntersectionObserver | null = null;
+  nearSections: Set<number> = new Set();
+  sectionHeights: Map<number, number> = new Map();
+  sectionObserver: IntersectionObserver | null = null;
 
   constructor(readonly changed: () => void) {}
 
   /** @param box what is scrolled */
   start(box: HTMLElement) {
-    this.observer = new IntersectionObserver((entries) => this.moved(entries), {
-      root: box,
-      rootMargin: `${AROUND}px 0px`,
-    });
-    for (const block of box.querySelectorAll(".block")) this.observer.observe(block);
+    const observe = (name: string, around: number, moved: (entries: IntersectionObserverEntry[]) => void) => {
+      const observer = new IntersectionObserver(moved, { root: box, rootMargin: `${around}px 0px` });
+      for (const each of box.querySelectorAll(name)) observer.observe(each);
+      return observer;
+    };
+    this.observer = observe(".block", AROUND, (entries) => this.moved(entries));
+    this.sectionObserver = observe(".section", AROUND_SECTIONS, (entries) => this.movedSections(entries));
   }
 
   stop() {
     this.observer?.disconnect();
+    this.sectionObserver?.disconnect();
   }
 
   /** The block that has a row. */
@@ -51,18 +68,55 @@ export class Windowed {
 
   moved(entries: readonly IntersectionObserverEntry[]) {
     let changed = false;
-    for (const { target, isIntersecting, boundingClientRect } of entries) {
+    for (const { target, isIntersecting, boundingClientRect, rootBounds } of entries) {
       const at = Number(target.getAttribute("data-block"));
+      const { top = 0, bottom = 0 } = rootBounds ?? {};
+      const middle = (boundingClientRect.top + boundingClientRect.bottom - top - bottom) / 2;
+      if (!isIntersecting) this.wanted.delete(at);
       if (isIntersecting === this.near.has(at)) continue;
-      if (isIntersecting) this.near.add(at);
-      else if (inUse(target)) continue;
+      if (isIntersecting) this.wanted.set(at, Math.abs(middle));
+      else if (!target.isConnected || inUse(target)) continue;
       else {
         this.near.delete(at);
         this.heights.set(at, boundingClientRect.height);
+        changed = true;
+      }
+    }
+    if (!this.drawNext() && changed) this.changed();
+  }
+
+  movedSections(entries: readonly IntersectionObserverEntry[]) {
+    let changed = false;
+    for (const { target, isIntersecting, boundingClientRect } of entries) {
+      const section = Number(target.getAttribute("data-section"));
+      if (isIntersecting === this.nearSections.has(section)) continue;
+      if (isIntersecting) this.nearSections.add(section);
+      else if (!target.isConnected || inUse(target)) continue;
+      else {
+        this.nearSections.delete(section);
+        this.sectionHeights.set(section, boundingClientRect.height);
+        for (const at of [...this.near, ...this.wanted.keys()]) {
+          if (Math.floor(at / SECTION) !== section) continue;
+          this.near.delete(at);
+          this.wanted.delete(at);
+        }
       }
       changed = true;
     }
     if (changed) this.changed();
+  }
+
+  /** Draw the nearest of the blocks that are to be drawn, as many as a frame has time for. To be called
+   *  after each drawing. */
+  drawNext(): boolean {
+    const nearest = [...this.wanted].sort(([, one], [, other]) => one - other);
+    if (!nearest.length) return false;
+    for (const [at] of nearest.slice(0, Math.max(1, Math.floor(FRAME_MS / frameCost_ms())))) {
+      this.wanted.delete(at);
+      this.near.add(at);
+    }
+    this.changed();
+    return true;
   }
 
   /**
@@ -73,17 +127,32 @@ export class Windowed {
   draw(count: number, ahead: number, rows: (from: number, to: number) => Shown[]): Shown[] {
     const first = Math.floor(-ahead / BLOCK);
     const end = Math.ceil((count - ahead) / BLOCK);
-    return Array.from({ length: end - first }, (_, index) => {
-      const at = first + index;
-      const [from, to] = [Math.max(0, at * BLOCK + ahead), Math.min(count, (at + 1) * BLOCK + ahead)];
-      const drawn = this.near.has(at) || at >= end - LAST;
-      const height = drawn ? null : (this.heights.get(at) ?? (to - from) * GUESS);
-      return (
-        <Block key={at} at={at} height={height} observer={this.observer}>
-          {drawn && rows(from, to)}
-        </Block>
+    const open = new Set([...this.nearSections, ...[...this.near, end - 1].map((at) => Math.floor(at / SECTION))]);
+    const out: Shown[] = [];
+    for (let section = Math.floor(first / SECTION); section * SECTION < end; section++) {
+      const [from, to] = [Math.max(first, section * SECTION), Math.min(end, (section + 1) * SECTION)];
+      const blocks: Shown[] = [];
+      let height = (to - from - 1) * GAP;
+      for (let at = from; at < to; at++) {
+        const [start, stop] = [Math.max(0, at * BLOCK + ahead), Math.min(count, (at + 1) * BLOCK + ahead)];
+        const drawn = this.near.has(at) || at >= end - LAST;
+        const guessed = this.heights.get(at) ?? (stop - start) * GUESS;
+        height += guessed;
+        if (!open.has(section)) continue;
+        blocks.push(
+          <Part key={at} kind="block" at={at} height={drawn ? null : guessed} observer={this.observer}>
+            {drawn && rows(start, stop)}
+          </Part>,
+        );
+      }
+      const known = open.has(section) ? null : (this.sectionHeights.get(section) ?? height);
+      out.push(
+        <Part key={section} kind="section" at={section} height={known} observer={this.sectionObserver}>
+          {blocks}
+        </Part>,
       );
-    });
+    }
+    return out;
   }
 }
 
@@ -96,15 +165,16 @@ function inUse(block: Element) {
   );
 }
 
-interface BlockProps {
+interface PartProps {
+  kind: "block" | "section";
   at: number;
-  /** In pixels; null: as its rows have it. */
+  /** In pixels; null: as what it has makes it. */
   height: number | null;
   observer: IntersectionObserver | null;
   children: Shown;
 }
 
-class Block extends Component<BlockProps> {
+class Part extends Component<PartProps> {
   box: HTMLElement | null = null;
 
   componentDidMount() {
@@ -115,11 +185,11 @@ class Block extends Component<BlockProps> {
     if (this.box) this.props.observer?.unobserve(this.box);
   }
 
-  render({ at, height, children }: BlockProps) {
+  render({ kind, at, height, children }: PartProps) {
     return (
       <div
-        class="block"
-        data-block={at}
+        class={kind}
+        {...{ [`data-${kind}`]: at }}
         ref={(box) => void (this.box = box ?? this.box)}
         style={{ height: height === null ? "" : `${height}px` }}>
         {children}
