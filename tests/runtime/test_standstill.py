@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentrt
-from agentrt._base.nesting import GAP_S, Standstill, common_clock
+from agentrt._base.nesting import GAP_S, Standstill
 from agentrt._core.session.session import host_of
 from agentrt.testing import FakeAcpAgent
 
@@ -29,7 +29,7 @@ def test_every_gap_is_told_once(steps: list[tuple[float, float, float]]) -> None
     now_s = 0.0
     told: list[float] = []
     expected: list[float] = []
-    watch = Standstill(lambda: now_s)
+    watch = Standstill(lambda: now_s, lambda: now_s)
     watch.listeners.add(told.append)
     for busy_s, planned_s, more_s in steps:
         now_s += busy_s + planned_s + more_s
@@ -42,7 +42,7 @@ def test_every_gap_is_told_once(steps: list[tuple[float, float, float]]) -> None
 def test_a_sleep_that_ends_early_is_no_gap() -> None:
     now_s = 0.0
     told: list[float] = []
-    watch = Standstill(lambda: now_s)
+    watch = Standstill(lambda: now_s, lambda: now_s)
     watch.listeners.add(told.append)
     now_s = 10.0
     watch.after_io_wait(1000)
@@ -54,13 +54,17 @@ def test_a_sleep_that_ends_early_is_no_gap() -> None:
 def test_only_time_that_passes_on_both_clocks_counts() -> None:
     """A test's clock that jumps is no standstill, nor is a test that a busy machine delays."""
     machine_s = loop_s = 0.0
-    now = common_clock(lambda: machine_s, lambda: loop_s)
+    told: list[float] = []
+    watch = Standstill(lambda: machine_s, lambda: loop_s)
+    watch.listeners.add(told.append)
     loop_s = 60.0
-    assert now() == 0
+    watch.after_io_wait(0)
     machine_s = 30.0
-    assert now() == 0
+    watch.after_io_wait(0)
+    assert told == []
     machine_s, loop_s = 40.0, 75.0
-    assert now() == 10
+    watch.after_io_wait(0)
+    assert told == [10]
 
 
 # --- the limits move by it

@@ -166,39 +166,30 @@ Listener = Callable[[float], None]
 
 
 class Standstill(trio.abc.Instrument):
-    """Watches the loop of one Trio run. `clock` must advance while the program does not run."""
+    """Watches the loop of one Trio run.
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    Only time that passes on both clocks counts, and both must advance while the program does not
+    run. A loop that is late by Trio's clock alone has jumped ahead, as `MockClock` does. One that
+    is late by the machine's clock alone has a clock of its own, which did not advance.
+    """
+
+    def __init__(self, machine: Callable[[], float], loop: Callable[[], float]) -> None:
+        """`machine` is the clock of the machine, `loop` is Trio's."""
         self.listeners: set[Listener] = set()
-        self._clock = clock
-        self._seen_at = clock()
+        self._machine = machine
+        self._loop = loop
+        self._machine_s = machine()
+        self._loop_s = loop()
 
     def after_io_wait(self, timeout: float) -> None:
-        """Report a gap to the listeners, if there was one."""
-        now = self._clock()
+        """Report a gap to the listeners, if there was one. Runs twice for each update."""
+        machine_s, loop_s = self._machine(), self._loop()
         # The time at which the program stopped is unknown: the whole sleep may be the gap.
-        gap_s, self._seen_at = now - self._seen_at, now
-        if gap_s - timeout >= GAP_S:
+        gap_s, passed_s = machine_s - self._machine_s, loop_s - self._loop_s
+        self._machine_s, self._loop_s = machine_s, loop_s
+        if gap_s - timeout >= GAP_S and passed_s - timeout >= GAP_S:
             for listener in tuple(self.listeners):
-                listener(gap_s)
-
-
-def common_clock(*clocks: Callable[[], float]) -> Callable[[], float]:
-    """Return a clock that advances as far as all of these clocks do.
-
-    A loop that is late by Trio's clock alone has jumped ahead, as `MockClock` does. One that is
-    late by the machine's clock alone has a clock of its own, which did not advance.
-    """
-    seen = [clock() for clock in clocks]
-    passed_s = 0.0
-
-    def now() -> float:
-        nonlocal seen, passed_s
-        before, seen = seen, [clock() for clock in clocks]
-        passed_s += min(new - old for new, old in zip(seen, before, strict=True))
-        return passed_s
-
-    return now
+                listener(min(gap_s, passed_s))
 
 
 _current: trio.lowlevel.RunVar[Standstill | None] = trio.lowlevel.RunVar("agentrt still", None)
@@ -212,7 +203,7 @@ def on_standstill(listener: Listener) -> Iterator[None]:
     """
     watch = _current.get()
     if watch is None:
-        watch = Standstill(common_clock(time.monotonic, trio.current_time))
+        watch = Standstill(time.monotonic, trio.lowlevel.current_clock().current_time)
         _current.set(watch)
         trio.lowlevel.add_instrument(watch)
     watch.listeners.add(listener)

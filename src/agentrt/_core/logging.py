@@ -44,7 +44,7 @@ _current: ContextVar[LogScope | None] = ContextVar("agentrt.log", default=None)
 class LogScope:
     """A session, or one of its turns, as the subject of log records."""
 
-    __slots__ = ("_env", "_log", "_redaction", "agent", "turn")
+    __slots__ = ("_env", "_log", "_of_turn", "_redaction", "agent", "turn")
 
     def __init__(
         self,
@@ -59,10 +59,17 @@ class LogScope:
         self._log = log
         self._env = env
         self._redaction: Redaction | None = None
+        self._of_turn: LogScope | None = None
+        """The scope that `of` returned last."""
 
     def of(self, turn: str | None) -> LogScope:
         """Return the scope of the same session in this turn."""
-        return self if turn == self.turn else LogScope(self._log, self.agent, self._env, turn)
+        if turn == self.turn:
+            return self
+        scope = self._of_turn
+        if scope is None or scope.turn != turn:
+            self._of_turn = scope = LogScope(self._log, self.agent, self._env, turn)
+        return scope
 
     @property
     def fields(self) -> dict[str, str | int]:

@@ -85,9 +85,11 @@ def permission_response(request: JsonObject, answer: DecisionAnswer) -> JsonObje
             return _deny(answer, "The user did not answer the questions.")
         answers = {question: _joined(value) for question, value in answer.content.items()}
         return {"behavior": "allow", "updatedInput": {**arguments, "answers": answers}}
-    updates = {option.id: updates for option, updates in suggested(request)}
+    updates: dict[str, list[JsonObject]] = {}
     if name == "ExitPlanMode":
         updates = {ALLOW_ALWAYS: [ACCEPT_EDITS]}
+    elif answer.option != ALLOW_ONCE:
+        updates = {option.id: updates for option, updates in suggested(request)}
     if answer.option != ALLOW_ONCE and answer.option not in updates:
         return _deny(answer, "The user does not want to proceed with this tool use.")
     new = answer.updated_input

@@ -245,39 +245,16 @@ class Standing:
         out.
         """
         known = set() if modes is None else {choice.id for choice in modes.modes}
+        quirks = Quirks() if self._agent is None else self._agent.quirks
         found: list[PermissionOption] = []
         for option in asked.options:
             if option.kind.startswith("allow"):
-                mode = self._mode_of(option.id, asked.tool_kind, known)
+                mode = _mode_of(option.id, asked.tool_kind, known, quirks)
                 if mode is not None and self.mode_problem(mode) is not None:
                     continue
-                option = self._with_consequences(option, asked.tool_kind, mode)
+                option = _with_consequences(option, asked.tool_kind, mode, quirks)
             found.append(option)
         return found
-
-    def _mode_of(self, option: str, tool_kind: str | None, modes: set[str]) -> str | None:
-        """Return the mode to which an option switches the agent, or None."""
-        switches = self._quirks.option_modes
-        mode = switches.get(f"{tool_kind}:{option}") or switches.get(option)
-        if mode is None and (option in modes or option in self._quirks.unasked_modes):
-            return option
-        return mode
-
-    def _with_consequences(
-        self, option: PermissionOption, tool_kind: str | None, mode: str | None
-    ) -> PermissionOption:
-        """Add to an option its effect, if it switches the mode, and its scope, if it is known."""
-        scopes = self._quirks.option_scopes
-        scope = scopes.get(f"{tool_kind}:{option.id}") or scopes.get(option.id)
-        return structs.replace(
-            option,
-            effect=option.effect if mode is None else option.effect or "mode",
-            name=f"{option.name} ({scope})" if scope else option.name,
-        )
-
-    @property
-    def _quirks(self) -> Quirks:
-        return Quirks() if self._agent is None else self._agent.quirks
 
     def _described(self) -> str:
         rules = [str(rule) for part in _parts(self._policy) for rule in getattr(part, "deny", ())]
@@ -496,3 +473,27 @@ async def decide(
     if not isinstance(decision, Decision):
         decision = await decision
     return check_decision(policy, decision)
+
+
+def _mode_of(option: str, tool_kind: str | None, modes: set[str], quirks: Quirks) -> str | None:
+    """Return the mode to which an option switches the agent, or None."""
+    switches = quirks.option_modes
+    mode = (switches.get(f"{tool_kind}:{option}") or switches.get(option)) if switches else None
+    if mode is None and (option in modes or option in quirks.unasked_modes):
+        return option
+    return mode
+
+
+def _with_consequences(
+    option: PermissionOption, tool_kind: str | None, mode: str | None, quirks: Quirks
+) -> PermissionOption:
+    """Add to an option its effect, if it switches the mode, and its scope, if it is known."""
+    scopes = quirks.option_scopes
+    scope = (scopes.get(f"{tool_kind}:{option.id}") or scopes.get(option.id)) if scopes else None
+    if mode is None and not scope:
+        return option
+    return structs.replace(
+        option,
+        effect=option.effect if mode is None else option.effect or "mode",
+        name=f"{option.name} ({scope})" if scope else option.name,
+    )

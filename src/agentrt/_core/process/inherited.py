@@ -110,9 +110,15 @@ def inherited(environ: Mapping[str, str]) -> dict[str, str]:
 
     A secret is recognized by its name, or by a password, a token or a private key in its value.
     """
+    return dict(_inherited(tuple(environ.items())))
+
+
+@lru_cache(maxsize=1)
+def _inherited(environ: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """The sessions of a process inherit the same variables, and reading each takes a while."""
     return {
         name: value
-        for name, value in without_own(environ).items()
+        for name, value in without_own(dict(environ)).items()
         if not is_secret(name, value)
         and not _DATABASE_SECRETS.fullmatch(name)
         and not _TELEMETRY_SECRETS.fullmatch(name)

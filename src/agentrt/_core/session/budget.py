@@ -453,8 +453,8 @@ class SessionBudgets:
         """Budgets whose refusals are in the log. One notice each is enough."""
 
     def _of(self, turn: TurnMachine) -> tuple[Budget, ...]:
-        around = budgets_of(turn.context)
-        return (*(each for each in self._own if each not in around), *around)
+        around, own = budgets_of(turn.context), self._own
+        return (*(each for each in own if each not in around), *around) if own else around
 
     @property
     def status(self) -> list[BudgetStatus]:
@@ -482,9 +482,10 @@ class SessionBudgets:
         if turn.origin == "user":
             self._charged = self._of(turn)
         self._meter.begin_turn()
-        for budget in self._charged:
-            budget.start_turn(turn, lambda b: self._stop(turn, b), counts=turn.origin == "user")
-        turn.budget_at = min((b.deadline for b in self._charged), default=math.inf)
+        if charged := self._charged:
+            for budget in charged:
+                budget.start_turn(turn, lambda b: self._stop(turn, b), counts=turn.origin == "user")
+            turn.budget_at = min(budget.deadline for budget in charged)
 
     def used(self, usage: Usage) -> None:
         """Charge the session's totals."""

@@ -152,10 +152,13 @@ class CoreStep:
         self._core = core
 
     def __enter__(self) -> None:
-        self._core.begin_step()
+        self._core._depth += 1
 
     def __exit__(self, *exc: object) -> None:
-        self._core.end_step()
+        core = self._core
+        core._depth -= 1
+        if not core._depth:
+            core._end_step()
 
 
 class SessionCore:
@@ -311,16 +314,6 @@ class SessionCore:
         """
         return self._step
 
-    def begin_step(self) -> None:
-        """Enter a step. Used by `CoreStep`."""
-        self._depth += 1
-
-    def end_step(self) -> None:
-        """Leave a step. Used by `CoreStep`."""
-        self._depth -= 1
-        if not self._depth:
-            self._end_step()
-
     def _end_step(self) -> None:
         conversation = self.conversation
         if conversation.items.released:
@@ -331,8 +324,9 @@ class SessionCore:
                 self._set_hard(turn, turn.scope.deadline)  # the program has moved it
                 turn.hard_left = None
                 turn.moved = True
-            waits = conversation.items.waits or turn.retry_at < math.inf
-            if turn.hard_left is not None and not waits:
+            if turn.hard_left is not None and not (
+                conversation.items.waits or turn.retry_at < math.inf
+            ):
                 self._set_hard(turn, self._clock() + turn.hard_left)  # no person is asked any more
                 turn.hard_left = None
         driver, self._stepped = self._ends_by_silence, turn
@@ -602,7 +596,6 @@ class SessionCore:
         """Send the prompt. Raises, and changes nothing, if the agent does not support it."""
         assert self.driver is not None
         conversation = self.conversation
-        self.budgets.check(turn)
         id = conversation.new_id("t")
         prompt = self._prompt(turn, id)
         self._prompted = True
@@ -660,6 +653,7 @@ class SessionCore:
             self.queue.remove(turn)
             self._queue_changed()
             try:
+                self.budgets.check(turn)  # it may have been used up while the prompt waited
                 self._begin(turn)
             except Exception as error:  # the session survives any prompt content
                 self._fail(turn, unsendable(error))
@@ -987,8 +981,9 @@ class SessionCore:
     def reset_idle_timer(self) -> None:
         """Restart the idle timer: the agent was answered, or a wait for it has ended."""
         self.active_at = self._clock()
-        with self.step():
-            self._deadline_changed = True
+        self._deadline_changed = True
+        if not self._depth:
+            self._end_step()
 
     # --- effects of a driver, one method per effect
 

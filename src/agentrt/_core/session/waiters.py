@@ -109,7 +109,7 @@ class ReaderFairness:
     async def step(self) -> None:
         """Notice a cancelled scope, and let other tasks run if it is their turn.
 
-        Raises like `due`.
+        Raises like `must_yield`.
         """
         if not self.must_yield():
             await checkpoint_if_cancelled()
@@ -121,8 +121,11 @@ class ReaderFairness:
             self.end_wait()
 
     async def wait(self, readers: Waiters) -> None:
-        """Wait until there are more events. Raises like `due`."""
-        self.start_wait()
+        """Wait until there are more events. Raises like `must_yield`."""
+        if self._occupied:
+            raise _shared()
+        self._occupied = True
+        self.until = LONG_AGO
         try:
             await readers.wait()
         finally:
@@ -144,7 +147,7 @@ class ReaderFairness:
         return self._steps > MAX_STEPS or now > self.until
 
     def start_wait(self) -> None:
-        """Mark a task as waiting or yielding, until `free`. Raises like `due`."""
+        """Mark a task as waiting or yielding, until `end_wait`. Raises like `must_yield`."""
         if self._occupied:
             raise _shared()
         self._occupied = True
