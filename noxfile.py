@@ -248,9 +248,16 @@ def oldest(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Speed against the limit and the peers: `nox -s bench -- --rounds 5 --quick`."""
+    """Speed against the limit and the peers: `nox -s bench -- --rounds 5 --quick --page`."""
     install(session, "-e", ".")
     session.run("python", "benchmarks/run.py", *session.posargs)
+
+
+@nox.session
+def costs(session: nox.Session) -> None:
+    """Counts of events, calls, steps and allocations per turn, update and permission request."""
+    install(session, "-e", ".[test]")
+    session.run("python", "benchmarks/costs.py")
 
 
 @nox.session

@@ -1,10 +1,12 @@
-"""The costs of a short turn and of a text update, counted rather than timed.
+"""The costs of a short turn, a text update and a permission request, counted rather than timed.
 
     python benchmarks/costs.py
 
-Counted are, of agentrt alone: the Python functions that are entered (or resumed), the steps of its
-tasks, the blocks of memory that stay allocated, and the objects that only the garbage collector
-finds. The agent is in memory; all figures are those of one turn, or of one update.
+It counts the events of the log and, of agentrt alone, the Python functions that are entered (or
+resumed), the steps of its tasks, the blocks of memory that stay allocated, and the objects that
+only the garbage collector finds. The agent is in memory. All figures are those of one turn, update
+or request. The ceilings are far above the figures: they catch a change of kind, and leave the
+implementation free. The exit code is 1 if one is exceeded.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from uuid import uuid4
 
 import trio
 import trio.testing
@@ -28,8 +31,14 @@ from agentrt.testing import MemoryAgent, open_fake_session
 
 PACKAGE = str(Path(agentrt.__file__).parent)
 AGENT = str(Path(PACKAGE, "testing"))
-UPDATES = 50
+REPEATS = 50
 TURNS = 200
+
+CEILINGS = {
+    "turn": {"events": 10, "calls": 500, "steps": 10, "blocks": 80, "garbage": 1},
+    "update": {"events": 1, "calls": 90, "steps": 3},
+    "permission": {"events": 5, "calls": 300, "steps": 5},
+}
 
 Costs = dict[str, float]
 
@@ -42,7 +51,7 @@ def line(**message: Any) -> bytes:
 
 
 async def acp(agent: MemoryAgent) -> None:
-    """Says a word, or as many as the prompt asks for, each for itself."""
+    """Writes as many updates as the prompt says, or asks as often, each by itself."""
     while (received := await agent.receive_line()) is not None:
         request = json.loads(received)
         answer: dict[str, Any] = {"protocolVersion": 1}
@@ -50,19 +59,26 @@ async def acp(agent: MemoryAgent) -> None:
             answer = {"sessionId": "s"}
         elif request["method"] == "session/prompt":
             answer = {"stopReason": "end_turn"}
-            for _ in range(int(request["params"]["prompt"][0]["text"])):
-                update = {
-                    "sessionUpdate": "agent_message_chunk",
-                    "content": {"type": "text", "text": "word "},
-                }
-                params = {"sessionId": "s", "update": update}
-                agent.send(line(jsonrpc="2.0", method="session/update", params=params))
-                await trio.testing.wait_all_tasks_blocked()
+            kind, times = request["params"]["prompt"][0]["text"].split()
+            for n in range(int(times)):
+                if kind == "update":
+                    content = {"type": "text", "text": "word "}
+                    update = {"sessionUpdate": "agent_message_chunk", "content": content}
+                    params = {"sessionId": "s", "update": update}
+                    agent.send(line(jsonrpc="2.0", method="session/update", params=params))
+                    await trio.testing.wait_all_tasks_blocked()
+                else:
+                    call = {"toolCallId": f"c{n}", "title": "ls", "kind": "execute"}
+                    option = {"optionId": "yes", "name": "Yes", "kind": "allow_once"}
+                    asked = {"sessionId": "s", "toolCall": call, "options": [option]}
+                    method = "session/request_permission"
+                    agent.send(line(jsonrpc="2.0", id=f"p{n}", method=method, params=asked))
+                    await agent.receive_line()
         agent.send(line(jsonrpc="2.0", id=request["id"], result=answer))
 
 
 async def claude(agent: MemoryAgent) -> None:
-    """The same."""
+    """Does the same as `acp`."""
     while (received := await agent.receive_line()) is not None:
         message = json.loads(received)
         if message["type"] == "control_request":
@@ -71,11 +87,18 @@ async def claude(agent: MemoryAgent) -> None:
             continue
         begin = {"type": "message_start", "message": {"id": "m", "content": []}}
         agent.send(line(type="stream_event", event=begin))
-        for _ in range(int(message["message"]["content"])):
-            delta = {"type": "text_delta", "text": "word "}
-            event = {"type": "content_block_delta", "index": 0, "delta": delta}
-            agent.send(line(type="stream_event", event=event))
-            await trio.testing.wait_all_tasks_blocked()
+        kind, times = message["message"]["content"].split()
+        for n in range(int(times)):
+            if kind == "update":
+                delta = {"type": "text_delta", "text": "word "}
+                event = {"type": "content_block_delta", "index": 0, "delta": delta}
+                agent.send(line(type="stream_event", event=event))
+                await trio.testing.wait_all_tasks_blocked()
+            else:
+                tool = {"tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": f"c{n}"}
+                request = {"subtype": "can_use_tool", **tool}
+                agent.send(line(type="control_request", request_id=str(uuid4()), request=request))
+                await agent.receive_line()
         usage = {"input_tokens": 1, "output_tokens": 1}
         agent.send(line(type="result", subtype="success", is_error=False, usage=usage))
 
@@ -87,7 +110,7 @@ AGENTS: dict[Any, Callable[[MemoryAgent], Awaitable[None]]] = {"acp": acp, "clau
 
 
 class Steps(trio.abc.Instrument):
-    """Counts the steps of all tasks but the agent's."""
+    """Counts the steps of all tasks except for the agent's."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -126,64 +149,71 @@ def counting() -> Iterator[tuple[Calls, Steps]]:
         trio.lowlevel.remove_instrument(steps)
 
 
-# --- what is counted
+# --- the measurement
 
 
-async def turn(session: agentrt.Session, updates: int) -> None:
-    async with session.prompt(str(updates)) as turn:
+async def turn(session: agentrt.Session, prompt: str) -> int:
+    """Run a turn and return the number of its events."""
+    events = 0
+    async with session.prompt(prompt) as turn:
         async for _event in turn:
-            pass
+            events += 1
+    return events
 
 
-async def counted(session: agentrt.Session, updates: int, times: int) -> tuple[float, float]:
-    """The calls and the steps of a turn. The order of tasks is left to chance, and with it now and
-    then a step: the median says what it is otherwise."""
-    calls, steps = [], []
+async def counted(session: agentrt.Session, prompt: str, times: int) -> Costs:
+    """Return the counts of one turn: medians, because the order of tasks is random."""
+    counts: dict[str, list[int]] = {"events": [], "calls": [], "steps": []}
     for _ in range(times):
-        with counting() as (called, stepped):
-            await turn(session, updates)
-        calls.append(called.count)
-        steps.append(stepped.count)
-    return statistics.median(calls), statistics.median(steps)
+        with counting() as (calls, steps):
+            events = await turn(session, prompt)
+        for cost, count in zip(counts, (events, calls.count, steps.count), strict=True):
+            counts[cost].append(count)
+    return {cost: statistics.median(each) for cost, each in counts.items()}
 
 
 async def measure(protocol: Any) -> dict[str, Costs]:
-    """The costs of a turn and of an update. To be run with a clock that stands still: a reader that
-    is slow lets others run more often."""
+    """Return the costs. Run it with a clock that does not advance: with a slow reader, other tasks
+    run more often."""
     start = partial(MemoryAgent, AGENTS[protocol])
-    async with open_fake_session(start, protocol=protocol) as session:
+    allow = agentrt.allow_all
+    async with open_fake_session(start, protocol=protocol, permissions=allow) as session:
         for _ in range(20):
-            await turn(session, 1)
-        calls, steps = await counted(session, 1, 31)
-        many_calls, many_steps = await counted(session, 1 + UPDATES, 11)
+            await turn(session, "update 1")
         gc.collect()
         gc.disable()
         try:
             blocks = sys.getallocatedblocks()
             for _ in range(TURNS):
-                await turn(session, 1)
+                await turn(session, "update 1")
             stay = (sys.getallocatedblocks() - blocks) / TURNS
             garbage = gc.collect() / TURNS
         finally:
             gc.enable()
-    return {
-        "turn": {"calls": calls, "steps": steps, "blocks": round(stay, 1), "garbage": garbage},
-        "update": {
-            "calls": (many_calls - calls) / UPDATES,
-            "steps": (many_steps - steps) / UPDATES,
-        },
-    }
+        short = await counted(session, "update 1", 31)
+        costs = {"turn": {**short, "blocks": stay, "garbage": garbage}}
+        for kind, prompt in (("update", "update"), ("permission", "ask")):
+            await turn(session, f"{prompt} 2")
+            few = await counted(session, f"{prompt} 1", 11)
+            many = await counted(session, f"{prompt} {1 + REPEATS}", 11)
+            costs[kind] = {cost: (many[cost] - few[cost]) / REPEATS for cost in few}
+    return costs
 
 
-def main() -> None:
+def main() -> int:
     measured = {
         protocol: trio.run(measure, protocol, clock=trio.testing.MockClock()) for protocol in AGENTS
     }
-    for protocol, things in measured.items():
-        for thing, costs in things.items():
-            for cost, count in costs.items():
-                print(f"{protocol:7} {thing:7} {cost:8} {count:8.2f}")
+    exceeded = False
+    print(f"{'':20}{'ACP':>8}{'Claude':>8}{'ceiling':>9}")
+    for thing, ceilings in CEILINGS.items():
+        for cost, ceiling in ceilings.items():
+            counts = [costs[thing][cost] for costs in measured.values()]
+            exceeded |= max(counts) > ceiling
+            cells = "".join(f"{count:8.1f}" for count in counts)
+            print(f"{thing:11}{cost:9}{cells}{ceiling:9}")
+    return exceeded
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -2,10 +2,13 @@
 
     python benchmarks/run.py [--rounds 5] [--quick] [--workloads flood,turns] [--no-install]
                              [--contestants agentrt,limit] [--protocol acp] [--agentrt PYTHON]
+                             [--no-pin] [--page]
 
 Rounds are interleaved, each contestant once a round and in a process of its own. Shown are medians;
 ratios are taken inside a round first, and that to "the best peer" is to the peer that was best in
-the round. The exit code is 1 when a target was missed.
+the round. Hosts run on one processor and agents on the others, unless `--no-pin` is given. With
+`--page`, the figures also become the page in the documentation (`page.py`), with their raw rows.
+The exit code is 1 when a target was missed.
 """
 
 from __future__ import annotations
@@ -13,15 +16,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
+import platform
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import lab
-from workloads import PEERS, WORKLOADS, Figure, Target, Workload
+import page
+from page import Round, median, number, ratio, reached, value
+from workloads import WORKLOADS, Out, Target, Workload
 
 CONTESTANTS = Path(__file__).parent / "contestants"
 IMPORTS = {"agentrt": "import agentrt", "python": "import acp", "limit": "import trio, msgspec"}
@@ -32,10 +36,6 @@ SCRIPTS = {
     "python": "{protocol}_py.py",
     "typescript": "{protocol}_ts.mjs",
 }
-
-Out = dict[str, Any]
-Round = dict[str, Out]
-"""What each contestant printed in one round."""
 
 
 class Bench:
@@ -127,39 +127,6 @@ class Bench:
         return {"cpu_ms": min(once() for _ in range(3))}
 
 
-def value(out: Out | None, figure: Figure) -> float | None:
-    if out is None or "error" in out:
-        return None
-    try:
-        return figure.of(out)
-    except KeyError:
-        return None  # not every contestant has every figure
-
-
-def median(values: list[float | None]) -> float | None:
-    known = [each for each in values if each is not None]
-    return statistics.median(known) if known else None
-
-
-def best(one: Round, figure: Figure, among: tuple[str, ...]) -> float | None:
-    """The best figure of those contestants in a round."""
-    values = [known for name in among if (known := value(one.get(name), figure)) is not None]
-    return (max if figure.rate else min)(values, default=None)
-
-
-def ratio(rounds: list[Round], figure: Figure, than: str) -> float | None:
-    """agentrt's figure by the other's, the median over the rounds."""
-    among = PEERS if than == "best peer" else (than,)
-    pairs = [(value(r.get("agentrt"), figure), best(r, figure, among)) for r in rounds]
-    return median([mine / theirs for mine, theirs in pairs if mine is not None and theirs])
-
-
-def number(value: float | None, form: str = ",.3g") -> str:
-    if value is None:
-        return "-"
-    return f"{value:,.0f}" if value >= 1000 else f"{value:{form}}"
-
-
 def table(workload: Workload, protocol: str, rounds: list[Round], *, quick: bool) -> None:
     heads = [name for name in SCRIPTS if any(name in r for r in rounds)]
     print(f"\n{workload.name} · {protocol}: {workload.title.format(**workload.told(quick=quick))}")
@@ -182,19 +149,36 @@ def judge(workload: Workload, target: Target, rounds: list[Round]) -> tuple[str,
     """The verdict (PASS, FAIL or, without the other one, SKIP) and what it rests on."""
     figure = workload.figures[target.figure]
     claim = f"{workload.name} · {target.protocol}: {figure.title}"
-    if target.than is None:
-        reached = median([value(r.get("agentrt"), figure) for r in rounds])
-        unit = ""
-    else:
-        reached = ratio(rounds, figure, target.than)
-        unit = f" × the {target.than}'s"
+    got = reached(target, figure, rounds)
+    unit = "" if target.than is None else f" × the {target.than}'s"
     wanted = f"{'at least' if figure.rate else 'at most'} {number(target.bound)}{unit}"
-    if reached is None:
+    if got is None:
         lost = all("error" in r.get("agentrt", {"error": ""}) for r in rounds)
         who = "agentrt" if lost else f"the {target.than}"
         return "FAIL" if lost else "SKIP", f"{claim}: {wanted}, but {who} has no figure"
-    good = reached >= target.bound if figure.rate else reached <= target.bound
-    return "PASS" if good else "FAIL", f"{claim}: {number(reached)}, {wanted}"
+    good = got >= target.bound if figure.rate else got <= target.bound
+    return "PASS" if good else "FAIL", f"{claim}: {number(got)}, {wanted}"
+
+
+def machine() -> str:
+    """Where and when this is measured."""
+    size = "quick, " if "--quick" in sys.argv else ""
+    loads = " ".join(f"{load:.1f}" for load in os.getloadavg())
+    return (
+        f"{time.strftime('%-d %B %Y')} ({size}Python {platform.python_version()},"
+        f" {os.cpu_count()} processors, load averages {loads})"
+    )
+
+
+def pin() -> None:
+    """Give the hosts one processor of their own: the kernel's placement moves a median sixfold.
+
+    Their agents leave it for the others (`fakeagent.c`).
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        print("this system cannot pin processes: the kernel places them", file=sys.stderr)
+    elif len(processors := os.sched_getaffinity(0)) > 1:
+        os.sched_setaffinity(0, {max(processors)})
 
 
 def main() -> int:
@@ -208,7 +192,11 @@ def main() -> int:
     parser.add_argument(
         "--agentrt", default=sys.executable, help="a Python that has the agentrt to be measured"
     )
+    parser.add_argument("--no-pin", action="store_true", help="let the kernel place host and agent")
+    parser.add_argument("--page", action="store_true", help="write the page of the documentation")
     arguments = parser.parse_args()
+    if not arguments.no_pin:
+        pin()
     chosen = arguments.workloads.split(",")
     bench = Bench(
         quick=arguments.quick,
@@ -216,7 +204,7 @@ def main() -> int:
         only=arguments.contestants,
         agentrt=arguments.agentrt,
     )
-    verdicts = []
+    verdicts, rows = [], []
     for workload in (w for w in WORKLOADS if w.name in chosen):
         protocols = [p for p in workload.protocols if arguments.protocol in (None, p)]
         rounds: dict[str, list[Round]] = {protocol: [] for protocol in protocols}
@@ -225,8 +213,11 @@ def main() -> int:
                 rounds[protocol].append(bench.round(workload, protocol))
         for protocol in protocols:
             table(workload, protocol, rounds[protocol], quick=bench.quick)
+            rows += page.rows_of(workload, protocol, rounds[protocol])
         targets = [target for target in workload.targets if target.protocol in rounds]
         verdicts += [judge(workload, target, rounds[target.protocol]) for target in targets]
+    if arguments.page:
+        page.write(machine(), rows)
     print()
     for verdict, reason in verdicts:
         print(f"{verdict}  {reason}")
