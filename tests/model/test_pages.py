@@ -214,6 +214,14 @@ def lines_run(call: Any) -> int:
     return count
 
 
+def test_an_old_page_and_the_whole_session_are_found_without_a_step_for_each_item() -> None:
+    short, long = of(*"abcdefgh"), of(*(f"n{number}" for number in range(1_000)))
+    oldest = lines_run(lambda: long.state.history("i13", 2, ALL))
+    assert oldest == lines_run(lambda: short.state.history("i13", 2, ALL))
+    whole = lines_run(long.log.snapshot) - lines_run(short.log.snapshot)
+    assert whole <= 2 * (1_000 - 8)  # those of the list of turns
+
+
 def test_the_last_turns_cost_the_same_however_long_the_session_is() -> None:
     short, long = of(*"abcdefgh"), of(*(f"n{number}" for number in range(1_000)))
     assert lines_run(lambda: recent(long, 3)) == lines_run(lambda: recent(short, 3))

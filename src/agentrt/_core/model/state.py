@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -292,8 +292,8 @@ class SessionState:
         tasks: Iterable[Task] = self.tasks.values()
         if turns is None:
             page = History(
-                turns=self._turns(None, None),
-                items=list(map(self._complete, self._items.values())),
+                turns=[turn if turn.outcome else _copy(turn) for turn in self.turns.values()],
+                items=self._all_items(),
                 earlier=next(iter(self._items), None) if self.ahead is not None else None,
             )
         else:
@@ -334,8 +334,7 @@ class SessionState:
         """
         item = self._items[before]
         ids = reversed(self._items)
-        while next(ids) != before:
-            pass
+        _take_through(ids, before)
         return self._page(ids, turns, items, item, room)
 
     def _page(
@@ -385,13 +384,24 @@ class SessionState:
     def _turns(self, first: str | None, last: str | None) -> list[TurnRecord]:
         """Return copies of the turns from `first` (default: oldest) to `last` (default: newest)."""
         found: list[TurnRecord] = []
-        for turn in reversed(self.turns.values()):
-            if found or last is None or turn.id == last:
-                found.append(msgspec.structs.replace(turn))
-                if turn.id == first:
-                    break
+        ids = reversed(self.turns)
+        if last is not None:
+            if not _take_through(ids, last):
+                return []
+            ids = chain((last,), ids)
+        for id in ids:
+            found.append(_copy(self.turns[id]))
+            if id == first:
+                break
         found.reverse()
         return found
+
+    def _all_items(self) -> list[Item]:
+        """Return all items with their texts. Only those with a growing text are looked at."""
+        items = self._items.copy() if self._growing else self._items
+        for id in self._growing:
+            items[id] = self._complete(items[id])
+        return list(items.values())
 
     def _complete(self, item: Item) -> Item:
         """Return an item with its text so far."""
@@ -502,6 +512,17 @@ class SessionState:
 
     def _notice(self, event: Notice) -> None:
         pass  # reported once; not part of the state
+
+
+def _take_through(ids: Iterator[str], last: str) -> bool:
+    """Take everything up to `last` from an iterator. Returns False if `last` is not there.
+
+    No bytecode is run for each of them: there may be hundreds of thousands.
+    """
+    return last in ids
+
+
+_copy: Final[Callable[[TurnRecord], TurnRecord]] = msgspec.structs.replace
 
 
 def _begins_turn(item: Item, later: Item) -> bool:

@@ -229,8 +229,9 @@ class Session:
     def snapshot(self) -> Snapshot:
         """Return everything there is to show at this moment, including every turn.
 
-        Follow it with `subscribe(snapshot.seq)`. Viewers of `agentrt.v1`, in contrast, start with
-        the last turns only.
+        Follow it with `subscribe(snapshot.seq)`. It takes some milliseconds per million events,
+        and encoding it takes much longer. `log.recent()` returns only the last turns, as viewers of
+        `agentrt.v1` get them, and `log.history(earlier)` the turns before them, page by page.
         """
         return self.log.snapshot()
 
