@@ -11,6 +11,7 @@ import gc
 import os
 import re
 import resource
+import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from postgres.server import Server
 
 # A busy machine is no defect: how long an example takes is nothing that a test says.
-for name, examples in (("quick", 40), ("long", 100)):
+for name, examples in (("quick", 20), ("long", 100)):
     settings.register_profile(
         name, deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=examples
     )
@@ -251,6 +252,14 @@ def no_state_of_the_persons(tmp_path_factory: pytest.TempPathFactory) -> Iterato
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.fixture
+def forked_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork the demo agents of a test, which is not about how they start."""
+    from forked import AgentPopen
+
+    monkeypatch.setattr(subprocess, "Popen", AgentPopen)
 
 
 @pytest.fixture(autouse=True)

@@ -38,6 +38,11 @@ from agentrt.demo.__main__ import main as demo
 
 FULL = bool(os.environ.get("AGENTRT_FULL"))
 
+_NO_MATTER = {
+    *("PYTHONWARNINGS", "PYTHONPYCACHEPREFIX", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"),
+}
+"""Variables that mean nothing to a forked interpreter, or the same as here."""
+
 _MODULES = ("agentrt", "agentrt.demo")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD)
 
@@ -62,14 +67,23 @@ class Popen(subprocess.Popen[bytes]):
             super().__init__(command, preexec_fn=prepare, **options)
 
 
-class _AgentPopen(subprocess.Popen[bytes]):
-    """What a forked program starts its agents with."""
+class AgentPopen(subprocess.Popen[bytes]):
+    """A `subprocess.Popen` that forks the demo agent, and starts all other programs."""
 
     def __init__(self, command: Sequence[str], **options: Any) -> None:
         env = options.get("env")
         if env is not None and (become := becoming(command, env)) is not None:
-            options["preexec_fn"] = become
+            options["preexec_fn"] = _both(options.get("preexec_fn"), become)
         super().__init__(command, **options)
+
+
+def _both(first: Callable[[], None] | None, second: Callable[[], None]) -> Callable[[], None]:
+    def prepare() -> None:
+        if first is not None:
+            first()
+        second()
+
+    return prepare
 
 
 def _module_of(command: Sequence[str]) -> tuple[str | None, list[str]]:
@@ -93,7 +107,7 @@ def _can_fork(command: Sequence[str], env: Mapping[str, str] | None) -> bool:
         not FULL
         and _module_of(command)[0] is not None
         and env is not None
-        and not any(name.startswith(("PYTHON", "LC_")) for name in env if name != "PYTHONWARNINGS")
+        and not any(name.startswith(("PYTHON", "LC_")) for name in env if name not in _NO_MATTER)
         and env.get("LANG") == os.environ.get("LANG")
     )
 
@@ -151,7 +165,7 @@ def _forget(module: str) -> None:
     GLOBAL_RUN_CONTEXT.__dict__.clear()
     THREAD_CACHE._idle_workers.clear()
     if module == "agentrt":
-        subprocess.Popen = _AgentPopen  # type: ignore[misc]
+        subprocess.Popen = AgentPopen  # type: ignore[misc]
 
 
 def _open_streams() -> None:

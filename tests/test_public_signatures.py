@@ -152,6 +152,7 @@ def is_a_type(value: object) -> bool:
     return not isinstance(value, variables) and value not in (int, str, bytes, float, bool)
 
 
+@pytest.mark.slow
 def test_public_signatures_use_public_types_only() -> None:
     assert private_types(ALL) == {}
 

@@ -30,6 +30,8 @@ from aio.kit import fake_session, run
 from public import HOMES, PUBLIC
 from runtime.fakes import Incarnations, asking, echo, obedient
 
+pytestmark = pytest.mark.usefixtures("forked_demo")
+
 
 @pytest.mark.door("asyncio", "prompt", "stream")
 def test_a_session_and_its_turns_are_awaited_from_asyncio(tmp_path: Path) -> None:

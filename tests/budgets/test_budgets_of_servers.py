@@ -10,7 +10,10 @@ from agentrt._core.limits import parse_budget
 from agentrt.errors import BudgetExceeded
 from agentrt.web import Tenant
 
+pytestmark = pytest.mark.usefixtures("forked_demo")
 
+
+@pytest.mark.slow
 async def test_a_tenants_budget_counts_its_sessions_and_no_others() -> None:
     async with agentrt.open_runtime() as runtime:
         acme = runtime.of(Tenant(name="acme", budget="2turns"))

@@ -21,7 +21,11 @@ ITEMS = 3000
 SIZE = 1000
 
 
-@pytest.mark.parametrize("dialect", [ACP, AI_SDK], ids=lambda dialect: dialect.path)
+@pytest.mark.parametrize(
+    "dialect",
+    [ACP, pytest.param(AI_SDK, marks=pytest.mark.slow)],
+    ids=lambda dialect: dialect.path,
+)
 async def test_a_long_history_is_told_piece_by_piece_and_kept_by_nobody(
     dialect: ServedDialect, autojump_clock: MockClock
 ) -> None:

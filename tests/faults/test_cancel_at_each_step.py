@@ -23,7 +23,9 @@ from .life import LIMITS, Life, Protocol
 from .quick import chosen
 from .wellformed import check_log, outcomes
 
-by_protocol = pytest.mark.parametrize("protocol", ["acp", "claude"])
+by_protocol = pytest.mark.parametrize(
+    "protocol", ["acp", pytest.param("claude", marks=pytest.mark.slow)]
+)
 at = pytest.mark.parametrize("moment", ["parked", "woken"])
 
 BOUND = (

@@ -19,7 +19,7 @@ from .inject import Faults
 from .quick import chosen
 
 BOUND = 60.0
-PLACES = ["before", pytest.param("behind", marks=pytest.mark.slow), "below"]
+PLACES = [pytest.param(place, marks=pytest.mark.slow) for place in ("before", "behind")] + ["below"]
 """Where it fails: a call of the library, before or behind what it does, or SQLite's own call."""
 
 
@@ -50,7 +50,10 @@ def attempt(folder: Path, n: int, which: int, times: float, where: Where) -> Fau
 
 
 @pytest.mark.parametrize("where", PLACES)
-@pytest.mark.parametrize("which", [0, 1], ids=["an error", "a full disk"])
+@pytest.mark.parametrize(
+    "which",
+    [pytest.param(0, id="an error", marks=pytest.mark.slow), pytest.param(1, id="a full disk")],
+)
 @pytest.mark.parametrize("times", [1, 5, math.inf], ids=["once", "for a while", "from then on"])
 def test_whichever_call_fails_nothing_is_lost_that_was_seen(
     where: Where, which: int, times: float, tmp_path: Path

@@ -378,6 +378,7 @@ async def test_of_a_flood_of_requests_so_many_are_served_and_each_is_answered_on
         await works(session)
 
 
+@pytest.mark.slow
 async def test_a_thousand_writes_may_wait_at_a_cancel(project: Path) -> None:
     def misbehave(agent: Agent, prompt: Message) -> None:
         for number in range(1000):

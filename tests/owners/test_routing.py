@@ -41,6 +41,7 @@ def test_commands_reach_their_sessions_once_and_in_order_whatever_happens(seeds:
     assert servers >= 6 * len(seeds)
 
 
+@pytest.mark.slow
 def test_the_same_seed_is_the_same_run() -> None:
     first, again = (run(lambda: World(3, trace=True), 3, 2.0).trace for _ in range(2))
     assert first == again

@@ -105,6 +105,7 @@ def test_only_what_a_browser_needs_is_served() -> None:
     not (ROOT / "node_modules/typescript").is_dir() or shutil.which("npx") is None,
     reason="needs TypeScript (npm ci)",
 )
+@pytest.mark.slow
 def test_the_types_of_the_page_fit() -> None:
     told = subprocess.run(
         ["npx", "--no-install", "tsc", "-p", str(PAGE)], cwd=ROOT, capture_output=True, text=True

@@ -24,6 +24,7 @@ from agentrt._core.permissions.policies import PermissionRequest
 from agentrt._core.permissions.programs import Verdict
 from agentrt._core.permissions.request_facts import RequestFacts
 from agentrt._core.permissions.rules import PermissionRule
+from faults.quick import mostly_slow
 
 LINES = 20_000 if "AGENTRT_FULL" in os.environ else 200
 AT_A_TIME = 200
@@ -148,7 +149,7 @@ def run(command: list[str], lines: list[str], programs: Path, folder: Path) -> d
     return ran
 
 
-@pytest.mark.parametrize("name", SHELLS)
+@pytest.mark.parametrize("name", mostly_slow(SHELLS, one_in=2))
 def test_no_shell_runs_what_the_rules_have_not_seen(
     name: str, programs: Path, tmp_path: Path
 ) -> None:

@@ -31,6 +31,8 @@ from agentrt._core.store.service import service_of
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
 from public import HOMES, PUBLIC
 
+pytestmark = pytest.mark.usefixtures("forked_demo")
+
 Call: TypeAlias = Callable[[Path], Awaitable[None]]
 CALLS: list[tuple[str, Call]] = []
 """The public function, and something that calls it inside `assert_checkpoints`."""

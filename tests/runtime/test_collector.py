@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 
+import pytest
 from trio.testing import MockClock
 
 from agentrt.testing import FakeAcpAgent
@@ -24,6 +25,7 @@ async def calling(agent: FakeAcpAgent) -> None:
         prompt.end()
 
 
+@pytest.mark.slow
 async def test_a_tool_call_with_its_texts_leaves_one_object_to_the_collector(
     autojump_clock: MockClock,
 ) -> None:

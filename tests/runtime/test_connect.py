@@ -22,6 +22,8 @@ from agentrt._core.process.pipes import Transport
 from agentrt._core.process.streams import Streams, StreamTransport
 from agentrt.testing import FakeAcpAgent, FakeCodexAgent, MemoryAgent
 
+pytestmark = pytest.mark.usefixtures("forked_demo")
+
 PATIENCE = 60
 
 

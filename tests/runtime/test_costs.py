@@ -12,7 +12,10 @@ from agentrt.testing import FakeAgent, ScriptedAgents, says
 TURNS = 20
 
 
-@pytest.mark.parametrize("agent", ["claude", "codex", "gemini"])
+@pytest.mark.parametrize(
+    "agent",
+    ["gemini", *(pytest.param(name, marks=pytest.mark.slow) for name in ("claude", "codex"))],
+)
 async def test_turns_leave_nothing_for_the_garbage_collector(
     agent: str, scripted_agents: ScriptedAgents
 ) -> None:

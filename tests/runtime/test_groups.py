@@ -13,6 +13,8 @@ from fakes import Incarnations, asking, echo, obedient, session_with
 import agentrt
 from agentrt.testing import open_fake_runtime
 
+pytestmark = pytest.mark.usefixtures("forked_demo")
+
 Raises: TypeAlias = Callable[[], Awaitable[None]]
 
 

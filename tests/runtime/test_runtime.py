@@ -19,6 +19,8 @@ from agentrt._core.runtime.protocol_setup import limits_for
 from agentrt._core.runtime.runtime import Runtime, open_runtime
 from agentrt.testing import FakeAcpAgent, MemoryAgent, open_fake_runtime
 
+pytestmark = pytest.mark.usefixtures("forked_demo")
+
 RESUMES = {"capabilities": {"loadSession": True}}
 
 

@@ -19,6 +19,8 @@ from websocket_bridge import bridge
 import agentrt
 from agentrt._core.runtime.websocket_streams import MessageStream
 
+pytestmark = pytest.mark.usefixtures("forked_demo")
+
 PATIENCE = 60
 DEMO = (sys.executable, "-m", "agentrt.demo")
 SHORT = agentrt.Limits(ws_handshake_timeout_s=0.2)

@@ -14,6 +14,8 @@ from agentrt.errors import FilesError
 from agentrt.permissions import Policy
 from agentrt.telemetry import AuditLog, AuditRecord, read_audit
 
+pytestmark = pytest.mark.usefixtures("forked_demo")
+
 
 async def audited(
     tmp_path: Path, prompt: str, permissions: Policy | None, **options: Any

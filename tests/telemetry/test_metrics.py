@@ -28,6 +28,8 @@ from agentrt._core.telemetry.metrics import _buckets
 from agentrt.testing import FakeAcpAgent
 from runtime.fakes import Incarnations, asking, echo, obedient, session_with
 
+pytestmark = pytest.mark.usefixtures("forked_demo")
+
 DEPLOY = Path(__file__).parents[2] / "deploy"
 PROMTOOL = shutil.which("promtool")
 TOKEN, SIGHT = "metrics-0123456789", "page-0123456789-0123"

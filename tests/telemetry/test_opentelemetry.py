@@ -26,6 +26,8 @@ from runtime.fakes import Incarnations, asking, echo, session_with
 
 from .kit import Collector, Program, as_tree
 
+pytestmark = pytest.mark.usefixtures("forked_demo")
+
 FAKE = str(Path(__file__).parents[1] / "claude" / "fakecli.py")
 PATIENCE = 20.0
 

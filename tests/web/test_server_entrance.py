@@ -322,6 +322,7 @@ async def test_a_token_that_is_revoked_closes_live_sockets_and_no_others() -> No
     assert all(viewer.closed for viewer in hub.viewers)
 
 
+@pytest.mark.slow
 async def test_a_hundred_wrong_tokens_at_once_keep_nobody_out() -> None:
     async def guess(running: Site) -> None:
         async with connect(running.port) as client:

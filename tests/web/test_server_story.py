@@ -23,6 +23,8 @@ from web.socket_tab import opened, outcomes, tab, text
 from web.sockets import TOKEN, WATCH, frame, websocket
 from web.wire_client import WireClient
 
+pytestmark = pytest.mark.usefixtures("forked_demo")
+
 
 @asynccontextmanager
 async def served(**bounds: float) -> AsyncIterator[Site]:

@@ -162,6 +162,7 @@ def test_lines_put_a_long_line_apart_in_front_of_what_comes_behind_it() -> None:
     assert lines.end() == b"3"
 
 
+@pytest.mark.slow
 def test_a_long_line_that_is_too_long_is_skipped_as_any_other() -> None:
     limit = LONG_LINE_BYTES + 3 * PIECE_BYTES
     lines = Lines(limit, long_apart=True)
