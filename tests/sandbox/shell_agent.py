@@ -1,8 +1,9 @@
 """An ACP agent that runs each prompt as a shell line, by itself or in a terminal of its client.
 
 `shell LINE` runs a line as its own child, `terminal LINE` asks the client to, `read PATH` and
-`write PATH` ask the client for a file. The answer is the output. Other words: `pid`, `sleep N`,
-`die SIGNAL`, `exit N`.
+`write PATH` ask the client for a file, and `tool NAME JSON` calls a tool of the client: by a program
+and its socket, or with the variable MCP_HTTP by HTTP. The answer is the output. Other words: `pid`,
+`sleep N`, `wait` (until SIGINT), `die SIGNAL`, `exit N`.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from typing import Any
 
+servers: list[dict[str, Any]] = []
 ids = itertools.count(1)
 cancelled = False
 
@@ -43,6 +46,55 @@ def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:
             return message
 
 
+def call_tool(name: str, arguments: dict[str, Any]) -> str:
+    """Call a tool of the client's MCP server, as an agent does."""
+    server = servers[-1]
+    call = {"name": name, "arguments": arguments}
+    first = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a"}}
+    first["clientInfo"]["version"] = "1"  # type: ignore[index]
+    messages: list[dict[str, Any]] = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": first},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call},
+    ]
+    if "url" in server:
+        headers = {each["name"]: each["value"] for each in server.get("headers", ())}
+        headers |= {"Content-Type": "application/json"}
+        headers |= {"Accept": "application/json, text/event-stream"}
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        body = b""
+        for message in messages:
+            data = json.dumps(message).encode()
+            request = urllib.request.Request(server["url"], data, headers)
+            with opener.open(request) as response:
+                body = response.read()
+                if identity := response.headers.get("Mcp-Session-Id"):
+                    headers["Mcp-Session-Id"] = identity
+        lines = body.decode().splitlines()
+        data_lines = [line[5:] for line in lines if line.startswith("data:")]
+        answered = json.loads(data_lines[-1] if data_lines else body)
+    else:
+        environment = {each["name"]: each["value"] for each in server["env"]}
+        program = subprocess.Popen(
+            [server["command"], *server["args"]],
+            env={**os.environ, **environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert program.stdin is not None
+        assert program.stdout is not None
+        for message in messages:
+            program.stdin.write(json.dumps(message) + "\n")
+        program.stdin.flush()
+        answered = {}
+        while answered.get("id") != 2:
+            answered = json.loads(program.stdout.readline())
+        program.kill()
+        program.wait()
+    return str(answered["result"]["content"][0]["text"])
+
+
 def answer(session: str, text: str) -> str:
     word, _, rest = text.partition(" ")
     match word:
@@ -63,6 +115,11 @@ def answer(session: str, text: str) -> str:
         case "write":
             params = {"sessionId": session, "path": rest, "content": "x"}
             return json.dumps(ask("fs/write_text_file", params))
+        case "tool":
+            name, _, given = rest.partition(" ")
+            return call_tool(name, json.loads(given or "{}"))
+        case "wait":
+            signal.pause()
         case "sleep":
             time.sleep(float(rest))
             return "slept"
@@ -79,10 +136,14 @@ def main() -> None:
         params, result = message.get("params", {}), None
         match message.get("method"):
             case "initialize":
-                result = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}}
+                http = {"http": bool(os.environ.get("MCP_HTTP"))}
+                capabilities = {"loadSession": True, "mcpCapabilities": http}
+                result = {"protocolVersion": 1, "agentCapabilities": capabilities}
             case "session/new":
+                servers[:] = params["mcpServers"]
                 result = {"sessionId": "s1"}
             case "session/load":
+                servers[:] = params["mcpServers"]
                 result = {}
             case "session/prompt":
                 text = "".join(each.get("text", "") for each in params["prompt"])

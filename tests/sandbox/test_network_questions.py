@@ -127,4 +127,4 @@ async def test_viewers_see_the_sandbox_and_the_hosts_that_were_allowed(
         "sandboxed",
         "sandbox_widened",
     ]
-    assert told[-1].data["granted"] == ["new.invalid:443"]
+    assert told[-1].data["granted"] == [{"tool": "Network", "target": "new.invalid:443"}]

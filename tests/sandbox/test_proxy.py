@@ -11,7 +11,8 @@ import pytest
 import trio
 import trio.testing
 
-from agentrt._core.sandbox.gateway import MAX_OPEN, Gateway, GatewayRequest
+from agentrt._core.sandbox.access import MAX_OPEN, AccessDesk, AccessRequest
+from agentrt._core.sandbox.gateway import Gateway
 from agentrt._core.sandbox.hosts import HostRefused
 from agentrt._core.sandbox.proxy import serve_proxy
 from agentrt.sandbox import Sandbox
@@ -54,7 +55,7 @@ class World:
         self.names = Names(own="127.0.0.1", metadata="169.254.169.254", lan="10.0.0.7")
         self.dialled: list[tuple[str, int]] = []
         self.received: list[bytes] = []
-        self.gateway = Gateway(policy, dial=self.dial)
+        self.gateway = Gateway(policy, AccessDesk(), dial=self.dial)
         self._nursery = nursery
 
     async def dial(self, address: str, port: int) -> trio.SocketStream:
@@ -72,9 +73,9 @@ class World:
                 await stream.send_all(data)
 
     async def answer(self, scope: str) -> None:
-        async for request in self.gateway.questions:
+        async for request in self.gateway.desk.questions:
             if scope == "session":
-                self.gateway.allow(request.host, request.port)
+                self.gateway.desk.grant(request.access)
             request.answer(scope)  # type: ignore[arg-type]
 
 
@@ -141,7 +142,7 @@ async def test_socks_reaches_an_allowed_host_and_no_other() -> None:
                 await stream.send_all(b"\x05\x01\x00")
                 assert await stream.receive_some(2) == b"\x05\x00"
                 await stream.send_all(b"\x05\x01\x00\x03" + bytes([len(name)]) + name + b"\x01\xbb")
-                world.gateway.questions.close()
+                world.gateway.desk.questions.close()
                 assert (await stream.receive_some(10))[1] == status
     assert world.dialled == [(PUBLIC, 443)]
 
@@ -177,13 +178,13 @@ async def test_once_allows_one_connection_and_session_all() -> None:
         nursery.start_soon(world.answer, "once")
         assert b" 200 " in await connect_to(connect, "new.example:443")
         nursery.cancel_scope.cancel()
-    assert world.gateway.granted == []
+    assert world.gateway.desk.granted == []
     async with served(Sandbox()) as (world, connect), trio.open_nursery() as nursery:
         nursery.start_soon(world.answer, "session")
         for _ in range(3):
             assert b" 200 " in await connect_to(connect, "new.example:443")
         nursery.cancel_scope.cancel()
-    assert [each.target for each in world.gateway.granted] == ["new.example:443"]
+    assert [each.target for each in world.gateway.desk.granted] == ["new.example:443"]
 
 
 async def test_a_refusal_explains_itself_to_the_model() -> None:
@@ -196,19 +197,19 @@ async def test_a_refusal_explains_itself_to_the_model() -> None:
 
 
 async def test_connections_to_the_same_host_share_a_question() -> None:
-    gateway = Gateway(Sandbox())
+    gateway = Gateway(Sandbox(), AccessDesk())
     async with trio.open_nursery() as nursery:
         for _ in range(5):
             nursery.start_soon(gateway.check, "new.example", 443)
         await trio.testing.wait_all_tasks_blocked()
-        request = gateway.questions.receive_nowait()
+        request = gateway.desk.questions.receive_nowait()
         with pytest.raises(trio.WouldBlock):
-            gateway.questions.receive_nowait()
+            gateway.desk.questions.receive_nowait()
         request.answer("session")
 
 
 async def test_once_lets_only_one_of_several_connections_through() -> None:
-    gateway = Gateway(Sandbox())
+    gateway = Gateway(Sandbox(), AccessDesk())
     passed: list[str] = []
 
     async def check() -> None:
@@ -223,12 +224,12 @@ async def test_once_lets_only_one_of_several_connections_through() -> None:
         for _ in range(3):
             nursery.start_soon(check)
         await trio.testing.wait_all_tasks_blocked()
-        gateway.questions.receive_nowait().answer("once")
+        gateway.desk.questions.receive_nowait().answer("once")
     assert sorted(passed) == ["no", "no", "yes"]
 
 
 async def test_a_thousand_hosts_open_a_bounded_number_of_questions() -> None:
-    gateway = Gateway(Sandbox())
+    gateway = Gateway(Sandbox(), AccessDesk())
     refused = 0
 
     async def check(number: int) -> None:
@@ -243,41 +244,41 @@ async def test_a_thousand_hosts_open_a_bounded_number_of_questions() -> None:
             nursery.start_soon(check, number)
         await trio.testing.wait_all_tasks_blocked()
         assert refused == 1000 - MAX_OPEN
-        assert gateway.questions.statistics().current_buffer_used == MAX_OPEN
+        assert gateway.desk.questions.statistics().current_buffer_used == MAX_OPEN
         nursery.cancel_scope.cancel()
 
 
 async def test_a_question_that_nobody_answers_is_a_refusal(autojump_clock: object) -> None:
-    gateway = Gateway(Sandbox())
+    gateway = Gateway(Sandbox(), AccessDesk())
     with pytest.raises(HostRefused):
         await gateway.check("new.example", 443)
-    late: GatewayRequest = gateway.questions.receive_nowait()
+    late: AccessRequest = gateway.desk.questions.receive_nowait()
     assert late.scope == "no"
     async with trio.open_nursery() as nursery:  # the next connection asks again
         nursery.start_soon(gateway.check, "new.example", 443)
         await trio.testing.wait_all_tasks_blocked()
-        gateway.questions.receive_nowait().answer("once")
+        gateway.desk.questions.receive_nowait().answer("once")
 
 
 async def test_a_question_whose_connections_are_gone_is_over() -> None:
-    gateway = Gateway(Sandbox())
+    gateway = Gateway(Sandbox(), AccessDesk())
     for _ in range(3 * MAX_OPEN):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(gateway.check, "new.example", 443)
             await trio.testing.wait_all_tasks_blocked()
-            request = gateway.questions.receive_nowait()
+            request = gateway.desk.questions.receive_nowait()
             nursery.cancel_scope.cancel()
         assert request.scope == "no"
         assert request.answered.is_set()
 
 
 async def test_without_a_network_nothing_is_asked() -> None:
-    gateway = Gateway(Sandbox(network="none"))
+    gateway = Gateway(Sandbox(network="none"), AccessDesk())
     gateway.set_model_hosts(["api.example"])
     with pytest.raises(HostRefused, match="no network"):
         await gateway.check("api.example", 443)
     with pytest.raises(trio.WouldBlock):
-        gateway.questions.receive_nowait()
+        gateway.desk.questions.receive_nowait()
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Final, get_args
 
 from msgspec import structs
 
+from ..._public import Session
 from ...agents import find_agents, resolve_agent
 from ...config import PermissionMode, PermissionSettings
 from ...events import Choice
@@ -256,9 +257,24 @@ async def _sandbox(repl: Repl, argument: str) -> None:
     if not repl.view.sandbox:
         repl.say("no sandbox: the agent's commands run with its privileges (start with --sandbox)")
         return
-    repl.say(f"sandbox: {one_line(repl.view.sandbox)}")
-    for each in repl.view.granted:
-        repl.say(f"  allowed  {one_line(each)}")
+    word, _, target = argument.partition(" ")
+    if word == "revoke" and target.strip():
+        await _revoke(repl, target.strip())
+    elif argument:
+        raise UsageError("use /sandbox, or /sandbox revoke TARGET to take a permission back")
+    else:
+        repl.say(f"sandbox: {one_line(repl.view.sandbox)}")
+        for tool, each in repl.view.granted:
+            repl.say(f"  allowed  {one_line(tool)}  {one_line(each)}")
+
+
+async def _revoke(repl: Repl, target: str) -> None:
+    session = repl.session
+    sandbox = session.sandbox if isinstance(session, Session) else None
+    if sandbox is None:
+        raise UsageError("permissions can only be taken back where the agent runs")
+    await sandbox.revoke(target)
+    repl.say(f"not allowed any more: {one_line(target)}")
 
 
 async def _retell(repl: Repl, argument: str) -> None:
@@ -297,7 +313,9 @@ COMMANDS: Final = {
         SlashCommand("retell", "repeat the conversation to an agent that has lost it", _retell),
         SlashCommand("tasks", "list background tasks, or stop one", tasks, "[stop N]"),
         SlashCommand("permissions", "show or change who decides", permissions, "[RULE …]"),
-        SlashCommand("sandbox", "show the sandbox around the agent", _sandbox),
+        SlashCommand(
+            "sandbox", "show the sandbox, or take a permission back", _sandbox, "[revoke TARGET]"
+        ),
         SlashCommand("export", "write the conversation to a file", export, "[FILE]"),
         SlashCommand(
             "debug", "show internals, or the last N protocol messages", debug, "[wire [N]]"

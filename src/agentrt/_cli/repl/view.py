@@ -309,8 +309,9 @@ class View:
         self.usage: Usage | None = None
         self.sandbox: str = ""
         """The sandbox around the agent, in words; empty without one."""
-        self.granted: list[str] = []
-        """Permissions of the sandbox that were given for the session, in words."""
+        self.granted: list[tuple[str, str]] = []
+        """Permissions of the sandbox that were given for the session: their kind, such as
+        `Network`, and the host, path or program."""
         self.budget: str = ""
         """The spent part of the budgets, once a turn has ended."""
         self._display = display
@@ -511,13 +512,21 @@ class View:
         self.queue, self.paused = event.queue, event.paused
 
     def _notice(self, event: Notice) -> None:
-        if event.code in ("sandboxed", "sandbox_widened") and isinstance(event.data, dict):
+        if event.code in _SANDBOX and isinstance(event.data, dict):
             self.sandbox = str(event.data.get("summary", ""))
-            self.granted = [str(each) for each in event.data.get("granted", ())]
+            self.granted = [
+                (str(each.get("tool", "")), str(each.get("target", "")))
+                for each in event.data.get("granted", ())
+                if isinstance(each, dict)
+            ]
         if event.code == "budget_spent":
             self.budget = event.message.removeprefix("budget: ")
         if event.level != "info" or event.code in _SHOWN:
             self._display.remark(event.level, one_line(event.message, 1000))
+
+
+_SANDBOX: Final = ("sandboxed", "sandbox_widened", "sandbox_narrowed")
+"""The notices that show the whole sandbox."""
 
 
 def tool_title(item: Item) -> str:

@@ -30,6 +30,7 @@ from ..limits import Limits
 from ..model.content import JsonObject
 from ..process.chosen import LAYER
 from ..project_files import protected_file
+from ..sandbox.access import AccessRefused
 from ..wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from .messages import NOT_FOUND_CODE, ReadTextFileRequest, WriteTextFileRequest
 
@@ -56,6 +57,15 @@ class PathBarrier(Protocol):
 
     def protects(self, path: str) -> bool:
         """Return True if the agent cannot write this real path."""
+        ...
+
+    @property
+    def granted_paths(self) -> Sequence[str]:
+        """The real paths outside the session's folders to which access was given."""
+        ...
+
+    async def admit(self, path: str, *, writing: bool) -> str:
+        """Wait until access to a path is given. Raises `AccessRefused`."""
         ...
 
 
@@ -100,6 +110,19 @@ class Roots:
         self._roots.sort(key=lambda root: len(root[0]), reverse=True)
         self._pseudo = _pseudo_systems()
         self._barrier = barrier
+
+    async def admit(self, path: str, *, writing: bool) -> None:
+        """Ask for access to a path outside the folders, if there is a sandbox that can be asked.
+
+        Raises `NotAllowed` if access is refused. Otherwise `locate` decides.
+        """
+        await trio.lowlevel.checkpoint()
+        if self._barrier is None or not path.startswith("/") or self._own_root_of(path):
+            return
+        try:
+            await self._barrier.admit(path, writing=writing)
+        except AccessRefused as error:
+            raise NotAllowed(str(error)) from error
 
     @contextmanager
     def locate(self, path: str, *, writing: bool = False) -> Iterator[RootedName]:
@@ -154,14 +177,26 @@ class Roots:
         with self.locate(path) as place:
             return os.open(place.name, _FOLDER, dir_fd=place.folder)
 
-    def _root_of(self, path: str) -> tuple[list[str], list[str]]:
-        """Return the root that a path begins with, and the remaining path."""
-        if not path.startswith("/"):
-            raise NotAllowed("the path is not absolute")
+    def _own_root_of(self, path: str) -> tuple[list[str], list[str]] | None:
         parts = _split(path)
         for written, real in self._roots:
             if parts[: len(written)] == written:
                 return real, parts[len(written) :]
+        return None
+
+    def _root_of(self, path: str) -> tuple[list[str], list[str]]:
+        """Return the root that a path begins with, and the remaining path."""
+        if not path.startswith("/"):
+            raise NotAllowed("the path is not absolute")
+        if (own := self._own_root_of(path)) is not None:
+            return own
+        parts = _split(path)
+        granted = () if self._barrier is None else self._barrier.granted_paths
+        for real in map(_split, granted):
+            if parts[: len(real)] == real and os.path.isdir("/" + "/".join(real)):
+                return real, parts[len(real) :]
+            if parts == real:
+                return real[:-1], real[-1:]
         raise NotAllowed("it is outside the folders of this session")
 
 
@@ -348,6 +383,7 @@ class FileService:
         match method:
             case "fs/read_text_file":
                 read = parse(params, ReadTextFileRequest)
+                await self._admit(read.path, writing=False)
                 async with self._places:
                     content = await self._in_thread(
                         read.path, partial(self._read, read.path, read.line, read.limit)
@@ -358,10 +394,15 @@ class FileService:
                 return {"content": content}
             case "fs/write_text_file":
                 write = parse(params, WriteTextFileRequest)
+                await self._admit(write.path, writing=True)
                 await self._in_thread(write.path, partial(self._write, write.path, write.content))
                 return {}
             case _:
                 raise RequestError(METHOD_NOT_FOUND, f"{method} is not supported")
+
+    async def _admit(self, path: str, *, writing: bool) -> None:
+        with reported(path):
+            await self._roots.admit(path, writing=writing)
 
     async def _in_thread(self, path: str, function: Callable[[], T]) -> T:
         with reported(path):

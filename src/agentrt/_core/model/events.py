@@ -485,8 +485,9 @@ class PermissionOpened(
     tool: ToolCall | None = None
     """The complete tool call of `item`, for viewers that were sent only a preview of it."""
     subject: str = ""
-    """The subject of a request that agentrt itself makes: `Network` (a connection from the sandbox)
-    or `Trust` (the files of a project). Empty for a request of the agent.
+    """The subject of a request that agentrt itself makes: `Trust` (the files of a project), or of
+    the sandbox: `Network` (a connection), `Read` or `Write` (files outside of it) or `Program`.
+    Empty for a request of the agent.
     """
 
 

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any, Final, Protocol
 from urllib.parse import unquote
 
-from .network import BoundaryRequest
+from ..sandbox.access import Access, HostAccess, PathAccess, ProgramAccess
 from .paths import (
     MAX_PATH_CHARS,
     ResolvedPath,
@@ -166,10 +166,11 @@ class RequestFacts:
         self._places: dict[str, frozenset[str]] = {}
 
     @cached_property
-    def boundary(self) -> BoundaryRequest | None:
-        """The connection from a sandbox that the request is about; None if it is not about one."""
+    def boundary(self) -> Access | None:
+        """The access outside of a sandbox that the request is about; None if it is not about
+        one."""
         raw = getattr(self.request, "raw", None)
-        return raw if isinstance(raw, BoundaryRequest) else None
+        return raw if isinstance(raw, HostAccess | PathAccess | ProgramAccess) else None
 
     # --- names
 

@@ -12,10 +12,10 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
+from ..sandbox.access import NETWORK, PROGRAM, READ, WRITE, Access, HostAccess, PathAccess
 from ..sandbox.hosts import HostPattern
-from .network import NETWORK, BoundaryRequest
 from .pages import named_pages, normal_host, only_pages
-from .paths import PathPattern, absolute_path, fits_name
+from .paths import PathPattern, ResolvedPath, absolute_path, fits_name
 from .programs import NOTHING, Judgement, Target, Verdict
 from .request_facts import JudgedRequest, RequestFacts, is_shell, literal_script
 from .script import HOLE, ShellCommand, ShellScript
@@ -74,6 +74,8 @@ class PermissionRule:
             self._host = _read_host(text, self.name, what)
         elif self.name == NETWORK:
             self._network = _read_network(text, what)
+        elif self.name == PROGRAM:
+            _check_program(text, what)
         else:
             self._pattern = _read_path(text, what)
 
@@ -122,8 +124,9 @@ class PermissionRule:
         """Judge if the rule matches, or may match, any part of the request."""
         seen = request if isinstance(request, RequestFacts) else RequestFacts(request)
         boundary = seen.boundary
-        if self.name == NETWORK or boundary is not None:
-            return Judgement(Verdict.YES) if self._is_at(boundary) else NOTHING
+        if self.name in (NETWORK, PROGRAM) or boundary is not None:
+            touched = boundary is not None and self._is_at(boundary, seen.cwd)
+            return Judgement(Verdict.YES) if touched else NOTHING
         named = self._named(seen)
         if named.verdict is Verdict.NO:
             return self._look_around(seen)
@@ -164,13 +167,34 @@ class PermissionRule:
             found = max(found, judged, key=lambda each: each.verdict)
         return found
 
-    def _is_at(self, boundary: BoundaryRequest | None) -> bool:
-        """True if the rule is about this connection from a sandbox."""
-        if boundary is None or not fits_name(self.name, NETWORK):
-            return False
-        if self._all:
-            return True
-        return self._network is not None and self._network.matches(boundary.host, boundary.port)
+    def _is_at(self, boundary: Access, cwd: str = "/") -> bool:
+        """True if the rule is about this access outside of a sandbox, or a part of it."""
+        match boundary:
+            case HostAccess(host, port):
+                named = fits_name(self.name, NETWORK)
+                return named and (self._network is None or self._network.matches(host, port))
+            case PathAccess(path, writing):
+                names = (WRITE, "Edit") if writing else (READ,)
+                if not any(fits_name(self.name, name) for name in names):
+                    return False
+                place = ResolvedPath(path)
+                return self._pattern is None or (
+                    any(self._pattern.fits(place, cwd)) or self._pattern.may_lie_in(place, cwd)
+                )
+            case _:
+                named = fits_name(self.name, PROGRAM)
+                return named and fits_name(self._what, boundary.name)
+
+    def _gives(self, boundary: Access, cwd: str) -> bool:
+        """True if the rule gives this access outside of a sandbox. For files, it must name them:
+        `Write` alone is about the files inside."""
+        if isinstance(boundary, PathAccess):
+            if self.name != boundary.tool:
+                return not self.name.strip("*")
+            return self._pattern is not None and all(
+                self._pattern.fits(ResolvedPath(boundary.path), cwd)
+            )
+        return self._is_at(boundary)
 
     @property
     def denied_program(self) -> str | None:
@@ -341,8 +365,8 @@ def covered(rules: Sequence[PermissionRule], request: JudgedRequest | RequestFac
     """
     seen = request if isinstance(request, RequestFacts) else RequestFacts(request)
     if seen.boundary is not None:
-        return any(rule._is_at(seen.boundary) for rule in rules)
-    rules = [rule for rule in rules if rule.name != NETWORK]
+        return any(rule._gives(seen.boundary, seen.cwd) for rule in rules)
+    rules = [rule for rule in rules if rule.name not in (NETWORK, PROGRAM)]
     if any(rule._covers_all(seen) for rule in rules):
         return True
     about = [rule for rule in rules if rule.is_about("Bash") and rule.names(seen)]
@@ -447,6 +471,11 @@ def _read_network(text: str, what: str) -> HostPattern:
         return HostPattern(what)
     except ValueError as error:
         raise _wrong(text, str(error)) from None
+
+
+def _check_program(text: str, what: str) -> None:
+    if not re.fullmatch(r"[\w.+*-]+", what):
+        raise _wrong(text, f"the name of one program is wanted, such as {PROGRAM}(git)")
 
 
 def _read_path(text: str, what: str) -> PathPattern:

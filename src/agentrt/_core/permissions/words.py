@@ -12,6 +12,7 @@ TOOL_CLASSES: Final = {
     "Read": "files read, listed or searched",
     "Fetch": "a page of the web",
     "Network": "a connection from the sandbox",
+    "Program": "a start of a program for which the sandbox asks",
 }
 """Names in rules that mean the same for every agent."""
 

@@ -343,6 +343,7 @@ class Editors:
 
     async def _check(self, path: str, *, writing: bool) -> None:
         with reported(path):
+            await self._roots.admit(path, writing=writing)
             await trio.to_thread.run_sync(partial(self._roots.check, path, writing=writing))
 
     def _agent_gone(self) -> None:

@@ -89,6 +89,8 @@ class Offer(Struct, frozen=True, kw_only=True):
     """
 
     tools: tuple[Tool, ...] = ()
+    own_tools: tuple[Tool, ...] = ()
+    """Tools of agentrt itself, which are also in `tools`."""
     servers: tuple[ProvidedServer, ...] = ()
     hooks: tuple[Hook, ...] = ()
     extensions: tuple[Extension, ...] = ()
@@ -273,17 +275,19 @@ def tool_server(host: SessionHost, session: Session, offer: Offer) -> ToolServer
         around=None if observer is None else observer.calling,
         refuse=host.own_tools.refusal,
         on_tools=lambda tools: host.own_tools.set_tools(own_names(tools)),
+        own=offer.own_tools,
     )
     set_tools_with(session, server.set_tools)
-    host.completion_callbacks.append(partial(_check_fetched, host, server))
+    own = {tool.name for tool in offer.own_tools}
+    host.completion_callbacks.append(partial(_check_fetched, host, server, own))
     return server
 
 
-def _check_fetched(host: SessionHost, server: ToolServer) -> None:
+def _check_fetched(host: SessionHost, server: ToolServer, own: set[str]) -> None:
     """Report after the first turn if the agent has not fetched the tools."""
     host.completion_callbacks.clear()
-    if server.tools and not server.fetched:
-        names = [tool.name for tool in server.tools]
+    names = [tool.name for tool in server.tools if tool.name not in own]
+    if names and not server.fetched:
         host.core.add_notice(
             Notice(
                 "warning",

@@ -37,7 +37,7 @@ from ..session.host import SessionHost
 from ..session.rate_limits import WaitForLimits
 from ..session.session import Session, host_of, make_session
 from ..tools.extensions import checked_extensions, checked_hooks, checked_tools_and_servers
-from ..tools.tools import Provided, split
+from ..tools.tools import Provided, Tool, split
 from ..trio_task import check_trio
 from .options import (
     ReopenOptions,
@@ -316,8 +316,14 @@ async def _assembled(
 
     service = check_store("store", store)
     functions, servers = split(given.tools)
+    own_tools: tuple[Tool, ...] = ()
+    if wall is not None and wall.widens and agent.driver is None:
+        from .sandboxed import access_tool
+
+        own_tools = (access_tool(wall),)
     offer = Offer(
-        tools=functions,
+        tools=(*own_tools, *functions),
+        own_tools=own_tools,
         servers=servers,
         hooks=given.hooks,
         extensions=given.extensions,
@@ -481,9 +487,9 @@ async def serve_session(
                     services.start_soon(host.run)
                     services.start_soon(host.end_when_hung)
                     if setup.offer.wall is not None:
-                        from .sandboxed import ask_about_hosts
+                        from .sandboxed import serve_access
 
-                        services.start_soon(ask_about_hosts, host, setup.offer.wall)
+                        services.start_soon(serve_access, host, setup.offer.wall)
                 host.scope.say(logging.INFO, "the session is open")
                 yield session
                 await wait_for_rest(session)

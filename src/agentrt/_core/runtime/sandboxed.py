@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -16,25 +17,32 @@ from ..errors import LocalProtocolError
 from ..model.content import JsonObject
 from ..model.driver import DecisionAnswer, DecisionRequested, Opening
 from ..model.events import AnswerOrigin, Notice, PermissionOption
-from ..permissions.network import NETWORK, BoundaryRequest
+from ..model.turn import TurnMachine
 from ..permissions.policies import Policy
 from ..permissions.rules import PermissionRule
 from ..permissions.standing import Standing
-from ..sandbox.gateway import GatewayRequest
+from ..sandbox.access import Access, AccessRefused, AccessRequest, HostAccess, PathAccess, Scope
+from ..sandbox.hosts import HostRefused, split_authority
 from ..sandbox.policy import Sandbox, narrowed
 from ..sandbox.wall import Wall, open_wall
 from ..session.host import SessionHost
+from ..tools.tools import Tool, tool
 
 ONCE: Final = "once"
 SESSION: Final = "session"
 REJECT: Final = "reject"
 
-OPTIONS: Final = (
-    PermissionOption(ONCE, "Allow once", "allow_once"),
-    PermissionOption(SESSION, "Allow for this session", "allow_always"),
-    PermissionOption(REJECT, "Reject", "reject_once"),
-)
-"""The answers to a question about the sandbox."""
+
+def _options(access: Access) -> list[PermissionOption]:
+    once = "Allow for this turn" if isinstance(access, PathAccess) else "Allow once"
+    return [
+        PermissionOption(ONCE, once, "allow_once"),
+        PermissionOption(SESSION, "Allow for this session", "allow_always"),
+        PermissionOption(REJECT, "Reject", "reject_once"),
+    ]
+
+
+MAX_REASON_CHARS: Final = 500
 
 
 def stored_sandbox(fields: Mapping[str, Any]) -> Sandbox:
@@ -59,75 +67,176 @@ def session_wall(
     assert sandbox is not None
     rules = [PermissionRule(text, denies=True) for text in Standing(policy, agent).deny_rules]
     programs = [name for rule in rules if (name := rule.denied_program) is not None]
-    wall = open_wall(sandbox, agent.name, cwd=opening.cwd, roots=opening.roots, programs=programs)
+    wall = open_wall(
+        sandbox,
+        agent.name,
+        cwd=opening.cwd,
+        roots=opening.roots,
+        programs=programs,
+        widen=not opening.tenant,  # the files of the machine are not the tenant's to give
+    )
     fields = {name: msgspec.to_builtins(value) for name, value in structs.asdict(sandbox).items()}
     return structs.replace(opening, sandbox=fields), wall
 
 
-async def ask_about_hosts(host: SessionHost, wall: Wall) -> None:
+def access_tool(wall: Wall) -> Tool:
+    """Return the tool by which the model asks for access outside of its sandbox."""
+
+    async def request_access(
+        path: str = "", write: bool = False, host: str = "", why: str = ""
+    ) -> str:
+        """Ask the user for access to a file, a folder or a host outside of your sandbox.
+
+        Call it when a command fails because a file is missing or read-only in your sandbox, or a
+        host is not allowed. Give an absolute path, with write=true to change files there, or a host
+        as NAME:PORT; and say why you need it. Do not repeat a request that was refused.
+        """
+        try:
+            if path:
+                place = await wall.admit(path, writing=write, reason=why)
+                return f"{place} can be {'written' if write else 'read'} now"
+            if not host:
+                return "nothing was requested: give a path or a host"
+            name, port = split_authority(host, 443)
+            await wall.gateway.request(name, port, why)
+        except (AccessRefused, HostRefused) as error:
+            return f"refused: {error}"
+        return f"{name}:{port} can be reached now"
+
+    return tool(request_access)
+
+
+async def serve_access(host: SessionHost, wall: Wall) -> None:
     """Show the questions of the sandbox in the session until cancelled."""
     sandbox = wall.policy
     shown = sandbox.network if isinstance(sandbox.network, str) else ", ".join(sandbox.network)
-    host.core.add_notice(
-        Notice(
-            "info",
-            "sandboxed",
-            f"the agent runs in a sandbox ({wall.status.tier}); network: {shown}",
-            _described(wall),
-        )
-    )
+    message = f"the agent runs in a sandbox ({wall.status.tier}); network: {shown}"
+    _show(host, wall, "sandboxed", message)
     async with trio.open_nursery() as nursery:
-        async for request in wall.gateway.questions:
+        nursery.start_soon(_show_revoked, host, wall)
+        async for request in wall.desk.questions:
             nursery.start_soon(_ask, host, wall, request)
 
 
-async def _ask(host: SessionHost, wall: Wall, request: GatewayRequest) -> None:
-    """Ask about a host, and wait for the answer as long as the connection waits."""
+async def _show_revoked(host: SessionHost, wall: Wall) -> None:
+    async for target in wall.desk.revoked:
+        _show_narrowed(host, wall, target)
+
+
+def _show_narrowed(host: SessionHost, wall: Wall, target: str) -> None:
+    _show(host, wall, "sandbox_narrowed", f"{target} is not allowed any more")
+
+
+async def _ask(host: SessionHost, wall: Wall, request: AccessRequest) -> None:
+    """Ask, wait for the answer as long as a program waits, and put it into effect."""
     core = host.core
+    access = request.access
     key = core.conversation.new_id("n")
-    target = f"[{request.host}]" if ":" in request.host else request.host
-    given = {"host": request.host, "port": request.port}
+    given = access.input
+    if request.reason:
+        given["reason"] = request.reason[:MAX_REASON_CHARS]
     turn = core.turn
     question = DecisionRequested(
         key=key,
         kind="permission",
-        title=f"Connect to {target}:{request.port}",
-        options=list(OPTIONS),
-        name=NETWORK,
-        tool_kind="fetch",
+        title=_title(access),
+        options=_options(access),
+        name=access.tool,
+        tool_kind=_TOOL_KINDS[access.tool],
         input=given,
-        detail={"tool": NETWORK, "input": given},
-        raw=BoundaryRequest(request.host, request.port),
+        detail={"tool": access.tool, "input": given},
+        raw=access,
         background=turn is None or turn.cancelling,
-        subject=NETWORK,
+        subject=access.tool,
     )
-    core.questions.ask_own(question, partial(_answered, host, wall, request))
+    core.questions.ask_own(question, partial(_answered, wall, request))
     await request.answered.wait()
-    core.questions.expired(key)  # if the connection did not wait any longer
+    core.questions.expired(key)  # if the program did not wait any longer
+    if isinstance(access, PathAccess) and request.scope != "no":
+        await _widen(host, wall, request, access, turn)
+    elif request.scope == "session":
+        _show(host, wall, "sandbox_widened", f"{access.target} is allowed for this session")
 
 
-def _described(wall: Wall) -> JsonObject:
-    """Return the sandbox as viewers show it."""
-    return {
-        "tier": wall.status.tier,
+async def _widen(
+    host: SessionHost,
+    wall: Wall,
+    request: AccessRequest,
+    access: PathAccess,
+    turn: TurnMachine | None,
+) -> None:
+    """Give access to a path: for the session, or until the turn has ended."""
+    lasting = request.scope == "session"
+    try:
+        await wall.widen(access, lasting=lasting)
+    except AccessRefused as error:
+        request.problem = str(error)
+        host.core.add_notice(Notice("warning", "sandbox_not_changed", str(error)))
+        return
+    finally:
+        request.applied.set()
+    what = "written" if access.writing else "read"
+    until = "this session" if lasting else "this turn"
+    _show(host, wall, "sandbox_widened", f"{access.path} can be {what} in {until}")
+    if not lasting:
+        await _turn_ended(host, turn)
+        try:
+            await wall.narrow(access)
+        except AccessRefused as error:
+            host.core.add_notice(Notice("warning", "sandbox_not_changed", str(error)))
+        else:
+            _show_narrowed(host, wall, access.path)
+
+
+async def _turn_ended(host: SessionHost, turn: TurnMachine | None) -> None:
+    """Wait until a turn has ended; None stands for the next one that ends."""
+    over = trio.Event()
+
+    def ended(each: TurnMachine) -> None:
+        if turn is None or each is turn:
+            over.set()
+
+    if turn is not None and turn.ended is not None:
+        await trio.lowlevel.checkpoint()
+        return
+    host.turn_end_callbacks.append(ended)
+    try:
+        await over.wait()
+    finally:
+        host.turn_end_callbacks.remove(ended)
+
+
+_TOOL_KINDS: Final = {"Network": "fetch", "Read": "read", "Write": "edit", "Program": "execute"}
+
+
+def _title(access: Access) -> str:
+    match access:
+        case HostAccess():
+            return f"Connect to {access.target}"
+        case PathAccess(path, writing):
+            return f"{'Write to' if writing else 'Read'} {path}, outside the sandbox"
+        case _:
+            return f"Run {shlex.join(access.argv)}"
+
+
+def _show(host: SessionHost, wall: Wall, code: str, message: str) -> None:
+    """Show a change of the sandbox, with all that viewers need to know about it."""
+    status = wall.status
+    data: JsonObject = {
+        "tier": status.tier,
         "network": msgspec.to_builtins(wall.policy.network),
-        "summary": wall.status.summary,
-        "granted": [each.target for each in wall.status.granted],
+        "summary": status.summary,
+        "granted": msgspec.to_builtins(status.granted),
     }
+    host.core.add_notice(Notice("info", code, message, data))
 
 
 def _answered(
-    host: SessionHost,
-    wall: Wall,
-    request: GatewayRequest,
-    answer: DecisionAnswer,
-    by: str,
-    origin: AnswerOrigin,
+    wall: Wall, request: AccessRequest, answer: DecisionAnswer, by: str, origin: AnswerOrigin
 ) -> None:
-    if answer.option == SESSION:
-        wall.gateway.allow(request.host, request.port)
-        request.answer("session")
-        message = f"{request.host}:{request.port} is allowed for this session"
-        host.core.add_notice(Notice("info", "sandbox_widened", message, _described(wall)))
-    else:
-        request.answer("once" if answer.option == ONCE else "no")
+    if answer.option == SESSION and not isinstance(request.access, PathAccess):
+        wall.desk.grant(request.access)
+    scope: Scope = (
+        "session" if answer.option == SESSION else "once" if answer.option == ONCE else "no"
+    )
+    request.answer(scope)

@@ -1,146 +1,88 @@
 """The decisions about connections from a sandbox: allowed, refused, or a question.
 
-A question is sent to the session, which shows it like every other permission request. Several
-connections to the same host wait for one answer.
+Connections to the same host wait for one answer.
 """
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Awaitable, Callable, Collection
-from typing import Final, Literal, TypeAlias
+from typing import TypeAlias
 
 import trio
-from msgspec import Struct
 
+from .access import AccessDesk, AccessRefused, HostAccess
 from .hosts import HostPattern, HostRefused, address_problem
 from .policy import Sandbox
 
-MAX_OPEN: Final = 16
-"""Number of hosts about which questions are open at the same time; others are refused."""
-
-ANSWER_TIMEOUT_S: Final = 120.0
-"""Seconds for which a connection waits for an answer; clients give up after a similar time."""
-
-MAX_REMEMBERED: Final = 1000
-
 Dial: TypeAlias = Callable[[str, int], Awaitable[trio.SocketStream]]
-
-Scope: TypeAlias = Literal["once", "session", "no"]
-"""An answer to a question."""
-
-
-class GatewayRequest:
-    """A question about a host."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self.host = host
-        self.port = port
-        self.scope: Scope | None = None
-        self.answered = trio.Event()
-        self.waiting = 0
-        """The number of connections that wait for the answer."""
-        self._passes = 0
-
-    def answer(self, scope: Scope) -> None:
-        """Answer the question. Later answers have no effect."""
-        if self.scope is None:
-            self.scope = scope
-            self._passes = 1 if scope == "once" else 0
-            self.answered.set()
-
-    def passes(self) -> bool:
-        """Return True if one more connection is allowed by the answer."""
-        if self.scope == "session":
-            return True
-        self._passes -= 1
-        return self._passes >= 0
-
-
-class Granted(Struct, frozen=True):
-    """A permission that was given while the session ran."""
-
-    tool: str
-    """The kind of access, such as `Network`."""
-    target: str
-    """The host pattern or path that it is for."""
 
 
 class Gateway:
     """Judges the connections of one session."""
 
     def __init__(
-        self, policy: Sandbox, listed: Collection[str] = (), dial: Dial = trio.open_tcp_stream
+        self,
+        policy: Sandbox,
+        desk: AccessDesk,
+        listed: Collection[str] = (),
+        dial: Dial = trio.open_tcp_stream,
     ) -> None:
         """`listed`: hosts in addition to the policy's. `dial` connects to an address."""
         self.dial = dial
+        self.desk = desk
         self._policy = policy
         self._listed = [HostPattern(each) for each in (*policy.hosts, *listed)]
         self._model: list[HostPattern] = []
-        self._open: dict[tuple[str, int], GatewayRequest] = {}
-        self.questions: trio.MemoryReceiveChannel[GatewayRequest]
-        self._questions_in, self.questions = trio.open_memory_channel[GatewayRequest](MAX_OPEN)
-        self.granted: list[Granted] = []
-        """The permissions that were given."""
+        self._passes: set[HostAccess] = set()
+        """Connections that were allowed before they were made."""
 
     def set_model_hosts(self, hosts: Collection[str]) -> None:
         """Set the hosts of the agent's model."""
         self._model = [] if self._policy.network == "none" else [HostPattern(h) for h in hosts]
 
-    def allow(self, host: str, port: int | None = None) -> None:
-        """Allow a host for the life of the session."""
-        text = host if port is None else f"{host}:{port}"
-        pattern = HostPattern(f"[{host}]:{port}" if ":" in host else text)
-        self._listed.append(pattern)
-        if len(self.granted) < MAX_REMEMBERED:
-            self.granted.append(Granted("Network", pattern.text))
-
     def _is_listed(self, host: str, port: int) -> bool:
         return any(each.matches(host, port) for each in (*self._listed, *self._model))
 
-    async def check(self, host: str, port: int) -> None:
+    def _policy_allows(self, host: str, port: int) -> bool:
+        return self._policy.network == "all" or self._is_listed(host, port)
+
+    def _is_allowed(self, host: str, port: int) -> bool:
+        return self._is_listed(host, port) or self.desk.is_granted(HostAccess(host, port))
+
+    async def check(self, host: str, port: int, reason: str = "") -> None:
         """Decide about a connection. Waits for an answer if a person is asked.
 
-        `host` is in its normal form. Raises `HostRefused` with a text for the model.
+        `host` is in its normal form; `reason` is the model's own. Raises `HostRefused` with a text
+        for the model.
         """
         await trio.lowlevel.checkpoint()
         _check_name(host)
-        if self._policy.network == "all" or self._is_listed(host, port):
+        if self._policy_allows(host, port):
             return
         if self._policy.network == "none":
             raise HostRefused(f"{host}:{port} is not allowed: this session has no network")
-        key = (host, port)
-        request = self._open.get(key)
-        if request is None:
-            request = GatewayRequest(host, port)
-            if len(self._open) >= MAX_OPEN or not self._send(request):
-                raise HostRefused(
-                    f"{host}:{port} is not allowed in this session by its sandbox, and it cannot be"
-                    " asked about now; do not retry"
-                )
-            self._open[key] = request
-        request.waiting += 1
+        access = HostAccess(host, port)
+        if self.desk.is_granted(access):
+            return
+        if access in self._passes:
+            self._passes.remove(access)
+            return
         try:
-            with trio.move_on_after(ANSWER_TIMEOUT_S):
-                await request.answered.wait()
-        finally:
-            request.waiting -= 1
-            if not request.waiting or request.scope is not None:
-                if self._open.get(key) is request:
-                    del self._open[key]
-                request.answer("no")  # no connection waits any longer, or it has an answer
-        if request.scope == "no" or not request.passes():
-            raise HostRefused(
-                f"{host}:{port} is not allowed in this session by its sandbox; do not retry, and"
-                " tell the user if you need it"
-            )
+            await self.desk.ask(access, reason)
+        except AccessRefused as error:
+            raise HostRefused(str(error)) from None
 
-    def _send(self, request: GatewayRequest) -> bool:
-        try:
-            self._questions_in.send_nowait(request)
-        except (trio.WouldBlock, trio.BrokenResourceError):
-            return False
-        return True
+    async def request(self, host: str, port: int, reason: str) -> None:
+        """Ask before a connection is made. An answer for once is for the next connection.
+
+        As `check`; `reason` is the model's own.
+        """
+        await self.check(host, port, reason)
+        access = HostAccess(host, port)
+        lasting = self._policy_allows(host, port) or self.desk.is_granted(access)
+        if not lasting:
+            self._passes.add(access)
 
     async def resolve(self, host: str, port: int) -> list[str]:
         """Return the addresses of a host that may be dialled. Raises `HostRefused`.
@@ -153,7 +95,7 @@ class Gateway:
         except OSError as error:
             raise HostRefused(f"{host} cannot be resolved: {error.strerror}") from error
         addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
-        listed = self._is_listed(host, port)
+        listed = self._is_allowed(host, port)
         problem = "it has no address"
         for address in addresses:
             why = address_problem(address, named=address == host, listed=listed)

@@ -13,10 +13,11 @@ from msgspec import Struct, structs
 from ..errors import LocalProtocolError
 from .hosts import HostPattern
 
-"""The mechanism of a sandbox."""
-
 Network: TypeAlias = Literal["none", "model", "all"]
 """The network of a sandbox by name. Otherwise it is a list of hosts."""
+
+ProgramRule: TypeAlias = Literal["deny", "ask"]
+"""The rule for a program: it cannot be run, or each start is a permission request."""
 
 MAX_PORTS: Final = 32
 _PROGRAM: Final = re.compile(r"[\w.+-]+")
@@ -43,6 +44,17 @@ class SandboxLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """The limits for `enter.py`."""
         given = {"NPROC": self.processes, "DATA": self.memory_bytes}
         return ",".join(f"{name}={value}" for name, value in given.items() if value is not None)
+
+
+def _rules(given: Any) -> dict[str, ProgramRule]:
+    if not isinstance(given, Mapping):
+        given = dict.fromkeys(_texts("programs", given), "deny")
+    for name, rule in given.items():
+        if not isinstance(name, str) or not _PROGRAM.fullmatch(name):
+            raise ValueError(f"Sandbox.programs: {name!r} is not the name of a program")
+        if rule not in ("deny", "ask"):
+            raise ValueError(f"Sandbox.programs: {name!r} must be 'deny' or 'ask', not {rule!r}")
+    return dict(given)
 
 
 def _texts(name: str, given: Any) -> tuple[str, ...]:
@@ -77,15 +89,15 @@ class Sandbox(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
     ports: tuple[int, ...] = ()
     """TCP ports of this machine's loopback interface that can be reached."""
-    programs: tuple[str, ...] = ()
-    """Names of programs that cannot be run."""
+    programs: dict[str, ProgramRule] | tuple[str, ...] = {}
+    """Rules for programs, by name: `{"rm": "deny", "git": "ask"}`. A list of names denies them."""
     limits: SandboxLimits = SandboxLimits()
     """Limits on processes, memory and temporary files."""
     nested: bool = False
     """True if programs may build sandboxes of their own, such as that of a browser."""
 
     def __post_init__(self) -> None:
-        for name in ("write", "read", "hide", "programs"):
+        for name in ("write", "read", "hide"):
             structs.force_setattr(self, name, _texts(name, getattr(self, name)))
         if not isinstance(self.network, str):
             structs.force_setattr(self, "network", _texts("network", self.network))
@@ -107,11 +119,14 @@ class Sandbox(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 raise ValueError(
                     f"Sandbox.hide: {path!r} must be a path inside the session's folders"
                 )
-        for name in self.programs:
-            if not _PROGRAM.fullmatch(name):
-                raise ValueError(f"Sandbox.programs: {name!r} is not the name of a program")
+        structs.force_setattr(self, "programs", _rules(self.programs))
         if not isinstance(self.limits, SandboxLimits):
             raise TypeError("Sandbox.limits must be a SandboxLimits instance")
+
+    @property
+    def program_rules(self) -> dict[str, ProgramRule]:
+        """The rules for programs, by name."""
+        return self.programs if isinstance(self.programs, dict) else {}
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -177,7 +192,7 @@ def narrowed(outer: Sandbox | None, inner: Sandbox | None) -> Sandbox | None:
         hide=_union(outer.hide, inner.hide),
         network=_common_network(outer, inner),
         ports=tuple(port for port in inner.ports if port in outer.ports),
-        programs=_union(outer.programs, inner.programs),
+        programs=_stricter(outer.program_rules, inner.program_rules),
         limits=SandboxLimits(
             **{
                 name: _least(getattr(outer.limits, name), getattr(inner.limits, name))
@@ -212,6 +227,14 @@ def _meaning(value: object) -> object:
 
 def _union(first: Iterable[str], second: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*first, *second)))
+
+
+def _stricter(
+    first: Mapping[str, ProgramRule], second: Mapping[str, ProgramRule]
+) -> dict[str, ProgramRule]:
+    """Return the rules of both; of two rules for one program, `deny` applies."""
+    denied = [name for rules in (first, second) for name in rules if rules[name] == "deny"]
+    return {**first, **second, **dict.fromkeys(denied, "deny")}
 
 
 def _least(first: int | None, second: int | None) -> int | None:

@@ -42,7 +42,7 @@ async def run_in_sandbox(
     folder, *more = [os.fspath(each) for each in (cwd, *roots)]
     given = inherited(os.environ) if env is None else env
     async with open_wall(policy, agent, cwd=folder, roots=more) as wall:
-        wall.gateway.questions.close()
+        wall.desk.questions.close()
         async with wall.start(command, given) as start:
             return await _run(wall, start, folder)
 

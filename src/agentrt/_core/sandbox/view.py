@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import pkgutil
 import stat
 import sys
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +21,8 @@ from msgspec import Struct
 
 from ..errors import SandboxUnavailable
 from ..project_files import PROJECT_FILES
+from . import ask
+from .access import AccessRefused
 from .places import (
     ROOT_FILES,
     TOOLCHAINS,
@@ -29,7 +34,7 @@ from .places import (
     program_places,
     state_of,
 )
-from .policy import Sandbox, resolved
+from .policy import ProgramRule, Sandbox, resolved
 
 MAX_COPIED_FILES: Final = 64
 MAX_COPIED_BYTES: Final = 4 * 1024 * 1024
@@ -37,6 +42,7 @@ MAX_GIT_SEARCH: Final = 2000
 """Number of folders in which nested repositories are searched."""
 GIT_DEPTH: Final = 3
 
+_PACKAGE: Final = Path(__file__).resolve().parents[2]
 _GIT_FILES: Final = ("hooks", "config", "config.worktree", "info/attributes")
 _SEARCH_DIRS: Final = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin")
 
@@ -54,6 +60,8 @@ class SandboxView(Struct, frozen=True):
     """Paths inside the session's folders that are read-only."""
     written: tuple[str, ...]
     """The folders that can be written."""
+    asked: dict[str, str]
+    """The names of the programs for which the sandbox asks, by their path."""
 
 
 def content(number: int) -> str:
@@ -73,7 +81,7 @@ class ViewRequest(Struct, frozen=True, kw_only=True):
     folder: str
     """The host's private folder with its sockets, which is shown read-only."""
     programs: Iterable[str] = ()
-    """Programs that are covered, in addition to those of the policy."""
+    """Programs that cannot be run, in addition to those of the policy."""
     hidden: Sequence[str] = ()
     """Absolute paths of files and folders that are empty inside."""
 
@@ -97,6 +105,7 @@ class _ViewBuilder:
         self.shown: list[str] = []
         self.hidden: list[str] = []
         self.protected: list[str] = []
+        self.asked: dict[str, str] = {}
 
     def build(self) -> SandboxView:
         wanted, policy = self.wanted, self.policy
@@ -124,8 +133,9 @@ class _ViewBuilder:
         repositories = [git for path in (*folders, *extra) for git in _find_repositories(path)]
         for git in repositories:
             self.protect_repository(git, (*folders, *extra))
-        for path in folders:
+        for path in (*folders, *filter(os.path.isdir, extra)):
             self.protect_project(path)
+        for path in folders:
             self.hide_in(path)
         for path in wanted.hidden:
             self.hide(path)
@@ -138,7 +148,23 @@ class _ViewBuilder:
             tuple(self.hidden),
             tuple(self.protected),
             (*folders, *extra, *state),
+            self.asked,
         )
+
+    def mounts_below(self, path: str) -> list[tuple[str, str]]:
+        """Return the places below a path that can be written which have a mode of their own, as
+        pairs of it (`ro` or `rw`) and the place: git's files, and settings that run programs."""
+        if os.path.isdir(path):
+            for git in _find_repositories(path):
+                self.protect_repository(git, [path])
+            self.protect_project(path)
+        binds = zip(self.args[::3], self.args[1::3], strict=True)
+        found = [(option == "--ro-bind", place) for option, place in binds]
+        return [
+            ("ro" if protects else "rw", place)
+            for protects, place in found
+            if place != path and is_below(place, [path])
+        ]
 
     def check_folder(self, path: str) -> str:
         """Return the real path of a session's folder. Raises `SandboxUnavailable`."""
@@ -237,8 +263,7 @@ class _ViewBuilder:
     def show_programs(self) -> None:
         """Show the programs in hidden folders: those of the user, of the agent, and Python."""
         wanted = self.wanted
-        package = str(Path(__file__).resolve().parents[2])
-        for path in (sys.prefix, sys.base_prefix, sys.exec_prefix, package):
+        for path in (sys.prefix, sys.base_prefix, sys.exec_prefix, str(_PACKAGE)):
             if is_below(path, self.covered):
                 self.show(path)
         for name in TOOLCHAINS:
@@ -330,22 +355,81 @@ class _ViewBuilder:
                 self.cover(path)
 
     def cover_programs(self) -> None:
-        """Put a program that refuses in the place of each program that may not run."""
-        names = dict.fromkeys((*self.policy.programs, *self.wanted.programs))
+        """Put a program that refuses, or asks, in the place of each program that has a rule."""
+        denied: dict[str, ProgramRule] = dict.fromkeys(self.wanted.programs, "deny")
+        rules = {**self.policy.program_rules, **denied}
         places = list(_SEARCH_DIRS) + self.wanted.env.get("PATH", "").split(":")
-        for name in names:
-            shim = _shim(self.wanted.folder, name)
+        for name, rule in sorted(rules.items(), key=itemgetter(1)):  # `deny` lies over `ask`
             for path in dict.fromkeys(
                 os.path.realpath(os.path.join(folder, name)) for folder in places if folder
             ):
-                if os.path.isfile(path) and not is_below(path, self.wanted.folder.split(":")):
-                    self.args += ["--ro-bind", shim, path]
+                if not os.path.isfile(path) or is_below(path, [self.wanted.folder]):
+                    continue
+                if rule == "ask":
+                    self.asked[path] = name
+                else:
+                    self.asked.pop(path, None)
+                shim = _shim(self.wanted.folder, name, path if rule == "ask" else "")
+                self.args += ["--ro-bind", shim, path]
 
 
-def _shim(folder: str, name: str) -> str:
-    path = os.path.join(folder, f"refuse-{name}")
+def grant_mounts(wanted: ViewRequest, path: str) -> list[tuple[str, str]]:
+    """Return the places below a path with a mode of their own, once it can be written. Blocks.
+
+    Raises OSError.
+    """
+    return _ViewBuilder(wanted).mounts_below(path)
+
+
+def granted_place(wanted: ViewRequest, path: str, *, writing: bool) -> str:
+    """Return the real path for which access to a path must be given: of a missing file, that of
+    the folder in which it can be created. Blocks.
+
+    Raises `AccessRefused` for a place to which no answer could give access, or OSError.
+    """
+    if "\0" in path or not os.path.expanduser(path).startswith("/"):
+        raise AccessRefused(f"{path!r:.200} is not an absolute path")
+    place = os.path.realpath(os.path.expanduser(path))
+    if not os.path.exists(place):
+        place = os.path.dirname(place)
+    home = home_of(wanted.env)
+    covered = hidden_folders(home)
+    status = os.stat(place)
+    if not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
+        problem = "it is not a file or folder"
+    elif place == "/" or place in covered or any(is_below(each, [place]) for each in covered):
+        problem = "it contains other files of the user; name a folder below it"
+    elif is_below(place, ("/proc", "/sys", "/dev", wanted.folder)):
+        problem = "it is not an ordinary file or folder"
+    elif any(is_below(each, [place]) for each in _listening_sockets()):
+        problem = "services of this machine listen on sockets in it"
+    elif writing and is_below(place, [os.path.realpath(sys.prefix), str(_PACKAGE)]):
+        problem = "agentrt itself runs from it"
+    else:
+        return place
+    raise AccessRefused(f"access to {place} cannot be given: {problem}")
+
+
+_REFUSE: Final = """\
+#!/bin/sh
+echo 'sandbox: {name} may not be run in this session' >&2
+exit 126
+"""
+
+
+def _shim(folder: str, name: str, asks: str) -> str:
+    """Return the program for the place of another one. `asks`: that one's path, if the program
+    asks before it starts it, and does not just refuse."""
+    if asks:
+        path = os.path.join(folder, f"ask-{zlib.crc32(asks.encode()):x}-{name}")
+        source = (pkgutil.get_data(ask.__package__ or "", "ask.py") or b"").decode()
+        for constant, value in (("PATH", asks), ("SOCKET", os.path.join(folder, "ask"))):
+            source = source.replace(f'{constant} = ""', f"{constant} = {value!r}", 1)
+        text = f"#!{sys.executable} -IS\n{source}"
+    else:
+        path = os.path.join(folder, f"refuse-{name}")
+        text = _REFUSE.format(name=name)
     if not os.path.exists(path):
-        text = f"#!/bin/sh\necho 'sandbox: {name} may not be run in this session' >&2\nexit 126\n"
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o755)
         with open(fd, "w") as file:
             file.write(text)

@@ -18,21 +18,30 @@ from functools import partial
 from typing import Final, Literal
 
 import trio
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ..._base.nesting import bare_errors
-from ..errors import RequestError, SandboxUnavailable
+from ..errors import LocalProtocolError, RequestError, SandboxUnavailable
 from ..process.entry import NEEDS_LINUX, NamespaceEntry
 from ..process.guard import guard, private_folder, python_program
 from ..wire.jsonrpc import INTERNAL_ERROR
 from . import enter, join
-from .gateway import Gateway, Granted
-from .places import PLACES, UNSET, AgentPlaces, model_hosts
-from .policy import Sandbox
+from .access import READ, WRITE, AccessDesk, AccessRefused, Granted, PathAccess
+from .gateway import Gateway
+from .places import PLACES, UNSET, AgentPlaces, hidden_folders, home_of, is_below, model_hosts
+from .policy import Sandbox, resolved
 from .probe import remedy_for, require_bwrap
+from .programs import serve_programs
 from .proxy import serve_port, serve_proxy
 from .seccomp import filter_program
-from .view import SandboxView, ViewRequest, build_view, content
+from .view import (
+    SandboxView,
+    ViewRequest,
+    build_view,
+    content,
+    grant_mounts,
+    granted_place,
+)
 
 PROXY_PORT: Final = 3128
 """The port of the proxy on the loopback interface inside."""
@@ -69,7 +78,7 @@ class SandboxStatus:
     """The mechanism: bubblewrap."""
     policy: Sandbox
     """The settings that apply."""
-    _gateway: Gateway
+    _wall: Wall
 
     def __init__(self) -> None:
         raise TypeError("the status of a sandbox is `Session.sandbox`")
@@ -77,7 +86,7 @@ class SandboxStatus:
     @property
     def summary(self) -> str:
         """The network and the number of permissions, in words: `workspace, 2 hosts, 1 allowed`."""
-        network, granted = self.policy.network, len(self._gateway.granted)
+        network, granted = self.policy.network, len(self.granted)
         names = {"none": "offline", "model": "workspace", "all": "open-network"}
         text = names[network] if isinstance(network, str) else "workspace"
         if not isinstance(network, str):
@@ -87,15 +96,25 @@ class SandboxStatus:
     @property
     def granted(self) -> tuple[Granted, ...]:
         """The permissions that were given for the session while it ran."""
-        return tuple(self._gateway.granted)
+        return tuple(self._wall.desk.granted)
+
+    async def revoke(self, target: str) -> None:
+        """Take back the permissions for a host, a path or a program, as `granted` names it.
+
+        It applies immediately; open connections and files stay open. Raises `LocalProtocolError` if
+        there is no such permission.
+        """
+        await self._wall.revoke(target)
 
 
-def make_status(policy: Sandbox, gateway: Gateway) -> SandboxStatus:
-    """Make the view of a sandbox that `Session.sandbox` shows."""
-    status = SandboxStatus.__new__(SandboxStatus)
-    status.policy = policy
-    status._gateway = gateway
-    return status
+class _PathGrant(Struct, frozen=True):
+    """Access to a path that was given while the agent ran."""
+
+    access: PathAccess
+    protected: tuple[str, ...] = ()
+    """Paths below it that stay read-only."""
+    lasting: bool = True
+    """True if it is for the session, so that later starts of the agent have it, too."""
 
 
 class Wall:
@@ -110,13 +129,19 @@ class Wall:
         folders: Sequence[str],
         programs: Collection[str] = (),
         listed: Collection[str] = (),
+        widen: bool = True,
     ) -> None:
-        """`folders`: the session's working folder, then its roots."""
+        """`folders`: the session's working folder, then its roots. `widen`: False if people cannot
+        give access to further files."""
         self.policy = policy
         self.folder = folder
         """The private folder for agentrt's own sockets, which programs inside can reach."""
-        self.gateway: Gateway = Gateway(policy, listed)
-        self.status: SandboxStatus = make_status(policy, self.gateway)
+        self.desk = AccessDesk()
+        self.gateway: Gateway = Gateway(policy, self.desk, listed)
+        self.status: SandboxStatus = SandboxStatus.__new__(SandboxStatus)
+        self.status.policy = policy
+        self.status._wall = self
+        self.widens = widen
         self.ports: set[int] = set()
         """Ports of agentrt's own services on the loopback interface."""
         self._places = PLACES.get(agent, AgentPlaces())
@@ -124,6 +149,9 @@ class Wall:
         self._cwd, *self._roots = folders
         self._programs = tuple(programs)
         self._view: SandboxView | None = None
+        self._wanted: ViewRequest | None = None
+        self._grants: dict[PathAccess, _PathGrant] = {}
+        self._changing = trio.Lock()
         self._entry: NamespaceEntry | None = None
         self._filter = _content_fd(filter_program(platform.machine(), nested=policy.nested))
 
@@ -139,8 +167,15 @@ class Wall:
         program = require_bwrap()
         hosts, ports = model_hosts(self._places, env)
         self.gateway.set_model_hosts(hosts)
+        grants = [each.access for each in self._grants.values() if each.lasting]
+        policy = structs.replace(
+            self.policy,
+            write=(*self.policy.write, *(each.path for each in grants if each.writing)),
+            read=(*self.policy.read, *(each.path for each in grants if not each.writing)),
+        )
+        self._grants = {each: self._grants[each] for each in grants}
         wanted = ViewRequest(
-            policy=self.policy,
+            policy=policy,
             cwd=self._cwd,
             roots=self._roots,
             command=command,
@@ -154,7 +189,7 @@ class Wall:
             view = await trio.to_thread.run_sync(build_view, wanted)
         except OSError as error:
             raise SandboxUnavailable(f"the sandbox cannot be prepared: {error}") from error
-        self._view = view
+        self._view, self._wanted = view, wanted
         # Without a network, a model on this machine is as far away as every other one.
         passed = set(self.policy.ports) | self.ports
         if self.policy.network != "none":
@@ -226,6 +261,7 @@ class Wall:
             "-I",
             "-S",
             *python_program(join),
+            "run",
             str(self._entry.pid),
             str(self._entry.handle),
             folder,
@@ -249,11 +285,160 @@ class Wall:
 
     def hides(self, path: str) -> bool:
         """Return True if the policy hides this real path from programs inside."""
-        return self._view is not None and _is_in(path, self._view.hidden)
+        return self._view is not None and is_below(path, self._view.hidden)
 
     def protects(self, path: str) -> bool:
         """Return True if programs inside cannot write this real path."""
-        return self._view is not None and _is_in(path, self._view.protected)
+        if self._view is not None and is_below(path, self._view.protected):
+            return True
+        if self._is_written(path):
+            return False
+        return any(
+            is_below(path, [each.access.path] if not each.access.writing else each.protected)
+            for each in self._grants.values()
+        )
+
+    def _is_written(self, path: str) -> bool:
+        """Return True if a path is in a folder that programs inside can write."""
+        written = [
+            each.access.path
+            for each in self._grants.values()
+            if each.access.writing and not is_below(path, each.protected)
+        ]
+        return is_below(path, (*(self._view.written if self._view is not None else ()), *written))
+
+    def asked_programs(self) -> dict[str, str]:
+        """Return the names of the programs for which the sandbox asks, by their path."""
+        return {} if self._view is None else self._view.asked
+
+    # --- access that is given while the agent runs
+
+    @property
+    def granted_paths(self) -> list[str]:
+        """The real paths to which access was given."""
+        return [each.path for each in self._grants]
+
+    async def admit(self, path: str, *, writing: bool, reason: str = "") -> str:
+        """Wait until access to a path is given, if programs inside do not have it already.
+
+        Returns the real path of the file or folder that can be used. Raises `AccessRefused`.
+        """
+        if self._wanted is None:
+            raise AccessRefused("the sandbox does not run, as its agent has ended")
+        try:
+            find = partial(granted_place, self._wanted, path, writing=writing)
+            place = await trio.to_thread.run_sync(find)
+        except OSError as error:
+            raise AccessRefused(f"{path!r:.500}: {error.strerror}") from error
+        if self.hides(place) or (writing and self.protects_for_good(place)):
+            raise AccessRefused(f"{place} is withheld from this session by its settings")
+        if self._has(place, writing=writing):
+            return place
+        if not self.widens:
+            raise AccessRefused(f"{place} is outside the folders of this session")
+        await self.desk.ask(PathAccess(place, writing), reason)
+        return place
+
+    def protects_for_good(self, path: str) -> bool:
+        """Return True if no answer makes this real path writable: settings that run programs."""
+        return (self._view is not None and is_below(path, self._view.protected)) or any(
+            is_below(path, each.protected) for each in self._grants.values()
+        )
+
+    def _has(self, path: str, *, writing: bool) -> bool:
+        assert self._wanted is not None
+        if self._is_written(path):
+            return True
+        if writing:
+            return False
+        shown = (*self.granted_paths, *map(resolved, self._wanted.policy.read))
+        return is_below(path, shown) or not is_below(
+            path, hidden_folders(home_of(self._wanted.env))
+        )
+
+    async def widen(self, access: PathAccess, *, lasting: bool) -> None:
+        """Give programs inside access to a path, also those that run. `lasting`: for the session.
+
+        Raises `AccessRefused` with the reason if that is impossible.
+        """
+        wanted = self._wanted
+        assert wanted is not None
+        async with self._changing:
+            try:
+                inner: list[tuple[str, str]] = []
+                if access.writing:
+                    find = partial(grant_mounts, wanted, access.path)
+                    inner = await trio.to_thread.run_sync(find)
+            except OSError as error:
+                raise AccessRefused(f"{access.path}: {error.strerror}") from error
+            mode = "rw" if access.writing else "ro"
+            pairs = [(mode, access.path), *inner]
+            await self._change("show", *(word for pair in pairs for word in pair))
+            protected = tuple(path for each, path in inner if each == "ro")
+            self._grants[access] = _PathGrant(access, protected, lasting)
+        if lasting:
+            self.desk.grant(access)
+
+    async def narrow(self, access: PathAccess) -> None:
+        """Take access to a path away again, if it was given while the agent ran.
+
+        Raises `AccessRefused` if programs that run keep it until their end.
+        """
+        async with self._changing:
+            if self._grants.pop(access, None) is None:
+                return
+            if self._view is not None and self._wanted is not None:  # a later start has shown it
+                policy = self._wanted.policy
+                self._view = structs.replace(
+                    self._view, written=_without(self._view.written, access.path)
+                )
+                self._wanted = structs.replace(
+                    self._wanted,
+                    policy=structs.replace(policy, read=_without(policy.read, access.path)),
+                )
+            if self._entry is not None:
+                await self._change("hide", access.path)
+
+    async def revoke(self, target: str) -> None:
+        """As `SandboxStatus.revoke`."""
+        found = [each for each in self.desk.granted if each.target == target]
+        if not found:
+            known = ", ".join(each.target for each in self.desk.granted) or "none"
+            raise LocalProtocolError(f"no permission is for {target!r:.200}; permissions: {known}")
+        for each in found:
+            self.desk.revoke(each)
+            if each.tool in (READ, WRITE):
+                try:
+                    await self.narrow(PathAccess(each.target, each.tool == WRITE))
+                except AccessRefused as error:
+                    raise LocalProtocolError(
+                        f"the agent keeps access to {target} until it is started again: {error}"
+                    ) from error
+
+    async def _change(self, *words: str) -> None:
+        """Run `join.py` on the running sandbox. Raises `AccessRefused` if it fails."""
+        entry = self._entry
+        if entry is None or entry.pid is None:
+            raise AccessRefused("the sandbox does not run, as its agent has ended")
+        mode, *places = words
+        argv = (_python(), "-I", "-S", *python_program(join), mode, str(entry.pid))
+        try:
+            done = await trio.run_process(
+                [*argv, str(entry.handle), *places],
+                capture_stderr=True,
+                capture_stdout=True,
+                check=False,
+                env={},
+                pass_fds=(entry.handle,),
+            )
+        except OSError as error:
+            raise AccessRefused(f"the sandbox cannot be changed: {error.strerror}") from error
+        if done.returncode:
+            reason = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+            raise AccessRefused(
+                f"{places[-1]} cannot be shown in the running sandbox ({reason:.300}); start the"
+                " session again with it in `read` or `write` of the sandbox"
+            )
 
     def close(self) -> None:
         """Close the wall's own descriptors."""
@@ -282,11 +467,13 @@ async def open_wall(
     roots: Sequence[str] = (),
     programs: Collection[str] = (),
     listed: Collection[str] = (),
+    widen: bool = True,
 ) -> AsyncIterator[Wall]:
     """Open the sandbox of a session.
 
     `agent`: the name in the catalogue, for its state and its model's hosts. `programs`: further
-    programs that cannot be run. `listed`: further hosts that are allowed.
+    programs that cannot be run. `listed`: further hosts that are allowed. `widen`: False if people
+    cannot give access to further files.
 
     Raises `SandboxUnavailable` if this machine cannot build sandboxes.
     """
@@ -299,8 +486,10 @@ async def open_wall(
         try:
             async with bare_errors(), trio.open_nursery() as nursery:
                 about = (cwd, *roots)
-                wall = Wall(policy, agent, nursery, folder, about, programs, listed)
+                wall = Wall(policy, agent, nursery, folder, about, programs, listed, widen)
                 with contextlib.closing(wall):
+                    if "ask" in policy.program_rules.values():
+                        nursery.start_soon(serve_programs, folder, wall.desk, wall.asked_programs)
                     yield wall
                 nursery.cancel_scope.cancel()
         finally:
@@ -311,8 +500,8 @@ def _python() -> str:
     return sys.executable or "python3"
 
 
-def _is_in(path: str, places: Collection[str]) -> bool:
-    return any(path == each or path.startswith(f"{each}/") for each in places)
+def _without(paths: Sequence[str], path: str) -> tuple[str, ...]:
+    return tuple(each for each in paths if each != path)
 
 
 def _content_fd(data: bytes) -> int:

@@ -114,6 +114,8 @@ class SessionHost:
         """
         self.completion_callbacks: list[Callable[[], None]] = []
         """Called when the turn of a prompt has completed."""
+        self.turn_end_callbacks: list[Callable[[TurnMachine], None]] = []
+        """Called with each turn that has ended."""
         self.fork_factory = fork_factory
         """Opens another session of the same agent with the same arguments, except for its folder,
         settings and store. None if unknown.
@@ -275,6 +277,8 @@ class SessionHost:
         for tasks in self._tasks:
             if tasks.turn is turn:
                 tasks.close()
+        for ended in tuple(self.turn_end_callbacks):
+            ended(turn)
         if turn.origin == "user" and turn.ended is not None and turn.ended.outcome == "completed":
             for check in tuple(self.completion_callbacks):
                 check()

@@ -79,7 +79,10 @@ OwnAnswer: TypeAlias = Callable[[DecisionAnswer, str, AnswerOrigin], None]
 
 def is_sweeping(decision: object) -> bool:
     """Return True if a decision allows because its policy allows everything."""
-    return isinstance(decision, Allow) and decision.rule in ("allow_all", "allow *")
+    if not isinstance(decision, Allow):
+        return False
+    word, _, name = decision.rule.partition(" ")
+    return decision.rule == "allow_all" or (word == "allow" and name != "" and not name.strip("*"))
 
 
 def request_id(request: PermissionOpened | PermissionRequest | str) -> str:

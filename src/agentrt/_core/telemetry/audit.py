@@ -40,8 +40,8 @@ MAX_TEXT_CHARS: Final = 4096
 """Characters of a text in a record; the rest is left out."""
 
 _INFO: Final = frozenset(
-    {"sandboxed", "sandbox_widened", "files_changed", "files_restored", "budget_spent"}
-    | {"agent_restarted", "mode_does_not_ask"}
+    {"sandboxed", "sandbox_widened", "sandbox_narrowed"}
+    | {"files_changed", "files_restored", "budget_spent", "agent_restarted", "mode_does_not_ask"}
 )
 """Notices at level `info` that are recorded; warnings and errors always are."""
 

@@ -124,9 +124,12 @@ class ToolServer:
         around: Around | None = None,
         refuse: Refuse | None = None,
         on_tools: Callable[[Iterable[Tool]], None] = lambda tools: None,
+        own: Iterable[Tool] = (),
     ) -> None:
+        """`own`: agentrt's own tools, which stay when the others are replaced."""
         self.name = name
-        self._tools = _by_name(tools)
+        self._own = tuple(own)
+        self._tools = {**_by_name(self._own), **_by_name(tools)}
         self._session = session
         self._turn = turn
         self._timeout = timeout
@@ -149,7 +152,7 @@ class ToolServer:
 
         Raises `TypeError` for a value that is not a tool, `ValueError` if two have the same name.
         """
-        self._tools = _by_name(checked_tools(tools))
+        self._tools = {**_by_name(self._own), **_by_name(checked_tools(tools))}
         self._on_tools(self.tools)
         for connection in self._connections:
             connection._tools_changed()
