@@ -1,9 +1,9 @@
 """An ACP agent that runs each prompt as a shell line, by itself or in a terminal of its client.
 
-`shell LINE` runs a line as its own child, `terminal LINE` asks the client to, `read PATH` and
-`write PATH` ask the client for a file, and `tool NAME JSON` calls a tool of the client: by a program
-and its socket, or with the variable MCP_HTTP by HTTP. The answer is the output. Other words: `pid`,
-`sleep N`, `wait` (until SIGINT), `die SIGNAL`, `exit N`.
+`shell LINE` runs a line as its own child, `terminal LINE` asks the client to. `read PATH` and
+`write PATH` ask the client for a file, and `tool NAME JSON` calls a tool of the client: by a
+program and its socket, or with the variable MCP_HTTP by HTTP. The answer is the output. Other
+words: `pid`, `sleep N`, `wait` (until SIGINT), `die SIGNAL`, `exit N`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import pytest
 import trio
 import trio.testing
 
-from agentrt._core.sandbox.access import MAX_OPEN, AccessDesk, AccessRequest
+from agentrt._core.sandbox.desk import MAX_OPEN, AccessDesk, AccessRequest
 from agentrt._core.sandbox.gateway import Gateway
 from agentrt._core.sandbox.hosts import HostRefused
 from agentrt._core.sandbox.proxy import serve_proxy

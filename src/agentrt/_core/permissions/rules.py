@@ -66,8 +66,10 @@ class PermissionRule:
         self._target: Target | None = None
         self._pattern: PathPattern | None = None
         self._network: HostPattern | None = None
-        if self._all:
-            return
+        if not self._all:
+            self._read_what(text, what, denies)
+
+    def _read_what(self, text: str, what: str, denies: bool) -> None:
         if self.is_about("Bash"):
             self._read_command(text, denies)
         elif self.is_about("Fetch"):

@@ -21,7 +21,8 @@ from ..model.turn import TurnMachine
 from ..permissions.policies import Policy
 from ..permissions.rules import PermissionRule
 from ..permissions.standing import Standing
-from ..sandbox.access import Access, AccessRefused, AccessRequest, HostAccess, PathAccess, Scope
+from ..sandbox.access import Access, AccessRefused, HostAccess, PathAccess, Scope
+from ..sandbox.desk import AccessRequest
 from ..sandbox.hosts import HostRefused, split_authority
 from ..sandbox.policy import Sandbox, narrowed
 from ..sandbox.wall import Wall, open_wall
@@ -226,7 +227,7 @@ def _show(host: SessionHost, wall: Wall, code: str, message: str) -> None:
         "tier": status.tier,
         "network": msgspec.to_builtins(wall.policy.network),
         "summary": status.summary,
-        "granted": msgspec.to_builtins(status.granted),
+        "granted": msgspec.to_builtins(list(status.granted)),
     }
     host.core.add_notice(Notice("info", code, message, data))
 

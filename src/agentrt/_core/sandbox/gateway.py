@@ -11,7 +11,8 @@ from typing import TypeAlias
 
 import trio
 
-from .access import AccessDesk, AccessRefused, HostAccess
+from .access import AccessRefused, HostAccess
+from .desk import AccessDesk
 from .hosts import HostPattern, HostRefused, address_problem
 from .policy import Sandbox
 

@@ -17,7 +17,8 @@ import trio
 
 from ..._base.nesting import bare_errors
 from ..logging import get_logger
-from .access import AccessDesk, AccessRefused, ProgramAccess
+from .access import AccessRefused, ProgramAccess
+from .desk import AccessDesk
 
 logger = get_logger("sandbox")
 

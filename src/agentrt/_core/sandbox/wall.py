@@ -26,7 +26,8 @@ from ..process.entry import NEEDS_LINUX, NamespaceEntry
 from ..process.guard import guard, private_folder, python_program
 from ..wire.jsonrpc import INTERNAL_ERROR
 from . import enter, join
-from .access import READ, WRITE, AccessDesk, AccessRefused, Granted, PathAccess
+from .access import READ, WRITE, AccessRefused, Granted, PathAccess
+from .desk import AccessDesk
 from .gateway import Gateway
 from .places import PLACES, UNSET, AgentPlaces, hidden_folders, home_of, is_below, model_hosts
 from .policy import Sandbox, resolved
