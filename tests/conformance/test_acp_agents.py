@@ -30,7 +30,7 @@ async def test_an_agent_without_a_fault_fails_no_check(autojump_clock: MockClock
     assert [f for f in report.findings if f.verdict == "failed"] == []
     assert {f.verdict for f in report.findings} == {"passed", "different"}
     assert not report.broken
-    assert [f.check for f in report.findings[:-2]] == [check.name for check in CHECKS["acp"]]
+    assert [f.check for f in report.findings[:-3]] == [check.name for check in CHECKS["acp"]]
 
 
 # --- agents with one defect each
@@ -348,6 +348,19 @@ async def test_what_no_check_is_about_is_seen_in_all_of_them(
     assert found.verdict == "failed"
     assert words in found.words
     assert report.broken
+
+
+class SendsAnUpdateOfItsOwn(GoodAgent):
+    def say(self, session: Session, text: str) -> None:
+        super().say(session, text)
+        self.update(session, "dance", steps=3)
+
+
+async def test_messages_that_the_tables_do_not_know_are_named(autojump_clock: MockClock) -> None:
+    report = await checked(SendsAnUpdateOfItsOwn)
+    [found] = [each for each in report.findings if each.check == "known-messages"]
+    assert (found.verdict, found.words) == ("different", "the agent sent a dance")
+    assert not report.broken
 
 
 # --- what could not be found out

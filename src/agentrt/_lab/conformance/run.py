@@ -37,6 +37,7 @@ from .codex import WHERE as CODEX
 from .codex import CodexPeer
 from .peer import ConformancePeer
 from .rpc import RpcPeer
+from .unknown import unknown_messages
 
 CONCURRENT_CHECKS: Final = 2
 """Maximum number of concurrent checks."""
@@ -54,6 +55,9 @@ STDOUT: Final[dict[ProtocolName, str]] = {
     "codex": CODEX,
 }
 """The place in the specification about standard output, by protocol."""
+
+MAX_UNKNOWN: Final = 20
+"""Kinds of unknown messages that are named."""
 
 Connect: TypeAlias = Callable[[Path, Watcher], AbstractAsyncContextManager[Transport]]
 """Starts the agent in a folder, and lets the watcher observe its process."""
@@ -120,6 +124,7 @@ class ConformanceRun:
         self._folder = os.path.realpath(tempfile.gettempdir())
         self._noise: list[str] = []
         self._unoffered: list[str] = []
+        self._unknown: dict[str, None] = {}
         self._long_turn: float | None = None
         self.result = Conformance(agent=subject.name, protocol=subject.protocol)
 
@@ -237,6 +242,8 @@ class ConformanceRun:
     def _look_back(self, name: str, peer: ConformancePeer) -> None:
         """Collect observations that are not about the check itself."""
         self._noise += [f"{name}: {line}" for line in peer.noise]
+        for words in unknown_messages(self._subject.protocol, peer.heard):
+            self._unknown.setdefault(words)
         info = peer.info
         if isinstance(peer, AcpPeer):
             self._unoffered += [f"{name}: {method}" for method in peer.unoffered]
@@ -256,6 +263,17 @@ class ConformanceRun:
                 self._noise,
             )
         ]
+        unknown = list(self._unknown)
+        found.append(
+            ConformanceFinding(
+                check="known-messages",
+                title="sends only messages that agentrt knows",
+                level="open",
+                where=STDOUT[self._subject.protocol],
+                verdict="different" if unknown else "passed",
+                words="; ".join(unknown[:MAX_UNKNOWN]) if unknown else "not one other message",
+            )
+        )
         if acp:
             found.append(
                 _counted(

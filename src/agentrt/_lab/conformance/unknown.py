@@ -1,0 +1,93 @@
+"""Finds messages that agentrt's tables do not know, with agentrt's own drivers."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from ..._version import __version__
+from ...agents import ProtocolName
+from ...effects import Write
+from ...events import JsonObject, Notice
+from ...lowlevel import (
+    AcpDriver,
+    ClaudeDriver,
+    CodexClientInfo,
+    CodexDriver,
+    Driver,
+    Effect,
+    Implementation,
+    NewKey,
+    Opening,
+    client_capabilities,
+)
+
+_SESSION: Final = "conformance"
+
+
+def _acp(new_key: NewKey) -> Driver:
+    client = Implementation("agentrt-conformance", __version__)
+    return AcpDriver(new_key, capabilities=client_capabilities(), client=client)
+
+
+def _claude(new_key: NewKey) -> Driver:
+    return ClaudeDriver(new_key=new_key)
+
+
+def _codex(new_key: NewKey) -> Driver:
+    return CodexDriver(new_key, client=CodexClientInfo("agentrt-conformance", __version__))
+
+
+_DRIVERS: Final[Mapping[ProtocolName, Callable[[NewKey], Driver]]] = {
+    "acp": _acp,
+    "claude": _claude,
+    "codex": _codex,
+}
+_COUNT: Final = re.compile(r" \(\d+ times so far\)$")
+"""The end of a notice that stands for several."""
+_OPENING: Final[Mapping[str, JsonObject]] = {
+    "initialize": {"protocolVersion": 1, "agentCapabilities": {}},
+    "session/new": {"sessionId": _SESSION},
+}
+"""The answers that open a session of ACP, by method."""
+
+
+def unknown_messages(protocol: ProtocolName, messages: Iterable[Any]) -> list[str]:
+    """Return a sentence for each kind of message that the driver of a protocol does not know."""
+    driver = _DRIVERS[protocol](map("k{}".format, itertools.count()).__next__)
+    effects = driver.start(Opening(cwd="/"))
+    while protocol == "acp" and (answers := list(_answers(effects))):
+        effects = [effect for answer in answers for effect in driver.receive(answer)]
+    found: dict[str, None] = {}
+    for message in messages:
+        if isinstance(message, dict) and "result" not in message and "error" not in message:
+            for effect in driver.receive(_line(_of_session(message))):
+                if isinstance(effect, Notice) and effect.code == "unknown_update":
+                    found[_COUNT.sub("", effect.message)] = None
+    return list(found)
+
+
+def _answers(effects: Iterable[Effect]) -> Iterator[bytes]:
+    for effect in effects:
+        if isinstance(effect, Write):
+            for line in effect.data.splitlines():
+                asked = msgspec.json.decode(line)
+                if asked.get("method") in _OPENING:
+                    result = _OPENING[asked["method"]]
+                    yield _line({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+
+
+def _of_session(message: JsonObject) -> JsonObject:
+    """Return a notification as one of the driver's own session."""
+    params = message.get("params")
+    if isinstance(params, dict) and "sessionId" in params:
+        return {**message, "params": {**params, "sessionId": _SESSION}}
+    return message
+
+
+def _line(message: JsonObject) -> bytes:
+    return msgspec.json.encode(message) + b"\n"
