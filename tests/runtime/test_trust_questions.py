@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +95,124 @@ async def test_the_question_shows_each_file_before_the_agent_is_started(place: P
             (".gemini/commands/x.toml", "run = 1"),
             (SETTINGS, '{"hooks": 1}'),
         ]
+
+
+slow = partial(pytest.param, marks=pytest.mark.slow)
+HOOK = '{"hooks": {"SessionStart": [{"command": "%s"}]}}'
+"""Settings with a command."""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "./scripts/x.sh",
+        slow("scripts/x.sh --check"),
+        slow("sh -c 'cd . && exec ./scripts/x.sh'"),
+        slow("$CLAUDE_PROJECT_DIR/scripts/x.sh"),
+        slow(r"\"${CLAUDE_PROJECT_DIR:-.}\"/scripts/x.sh"),
+        slow(r"'scripts'/x.s\\h"),
+        slow("python3 ../project/scripts/x.sh;true"),
+        slow(r"./scripts\u002fx.sh"),
+        slow("env PATH=scripts/x.sh:/bin ls"),
+        slow("@PROJECT@/scripts/x.sh"),
+        slow("./link"),
+    ],
+)
+async def test_a_script_that_a_settings_file_names_is_shown_and_counts(
+    place: Place, command: str
+) -> None:
+    place.put(SETTINGS, HOOK % command.replace("@PROJECT@", str(place.project)))
+    place.put("scripts/x.sh", "echo harmless")
+    place.put("scripts/other.sh", "echo other")
+    (place.project / "link").symlink_to("scripts/x.sh")
+    async with opened(place) as session:
+        asked = await question(session)
+        text, *files = asked.detail
+        assert "scripts/x.sh: is named by .gemini/settings.json" in text["text"]
+        shown = {each["path"]: each["newText"] for each in files}
+        assert shown["scripts/x.sh"] == "echo harmless"
+        assert shown.keys() == {SETTINGS, "scripts/x.sh"}
+        session.answer(asked, "trust")
+        await started(session)
+    place.put("scripts/other.sh", "echo changed")
+    async with opened(place) as session:
+        assert notices(session, "folder_not_trusted") == []
+        assert [e for e in session.log.since(0) if isinstance(e, PermissionOpened)] == []
+    place.put("scripts/x.sh", "echo hostile")
+    async with opened(place) as session:
+        _, *files = (await question(session)).detail
+        [changed] = [each for each in files if each["oldText"] != each["newText"]]
+        assert (changed["oldText"], changed["newText"]) == ("echo harmless", "echo hostile")
+
+
+@pytest.mark.slow
+async def test_a_link_that_is_turned_to_another_script_is_asked_about_again(place: Place) -> None:
+    place.put(SETTINGS, HOOK % "./link")
+    place.put("one.sh", "echo one")
+    place.put("two.sh", "echo two")
+    (place.project / "link").symlink_to("one.sh")
+    async with opened(place) as session:
+        session.answer(await question(session), "trust")
+        await started(session)
+    (place.project / "link").unlink()
+    (place.project / "link").symlink_to("two.sh")
+    async with opened(place) as session:
+        _, *files = (await question(session)).detail
+        assert {each["path"] for each in files if each["newText"]} >= {SETTINGS, "two.sh"}
+
+
+@pytest.mark.slow
+async def test_of_a_large_program_a_digest_is_shown_and_a_change_is_asked_about(
+    place: Place,
+) -> None:
+    place.put(SETTINGS, HOOK % "./server.js")
+    place.put("server.js", "x" * 300_000)
+    async with opened(place) as session:
+        asked = await question(session)
+        [program] = [each for each in asked.detail[1:] if each["path"] == "server.js"]
+        assert program["newText"].startswith("sha256 ")
+        session.answer(asked, "trust")
+        await started(session)
+    place.put("server.js", "x" * 299_999 + "y")
+    async with opened(place) as session:
+        assert (await question(session)).subject == "Trust"
+
+
+@pytest.mark.slow
+async def test_a_pull_that_changes_a_settings_file_is_asked_about_with_the_difference(
+    place: Place, tmp_path: Path
+) -> None:
+    def git(folder: Path, *words: str) -> None:
+        person = ("-c", "user.name=a", "-c", "user.email=a@b")
+        subprocess.run(["git", *person, *words], cwd=folder, check=True, capture_output=True)
+
+    def commit(text: str) -> None:
+        (upstream / ".gemini").mkdir(exist_ok=True)
+        (upstream / SETTINGS).write_text(text)
+        git(upstream, "add", ".")
+        git(upstream, "commit", "-qm", "Change")
+
+    upstream = tmp_path / "upstream"
+    upstream.mkdir()
+    git(upstream, "init", "-q", "-b", "main")
+    commit('{"model": "a"}')
+    place.project.rmdir()
+    git(tmp_path, "clone", "-q", str(upstream), str(place.project))
+    async with opened(place) as session:
+        session.answer(await question(session), "trust")
+        await started(session)
+    (upstream / "README").write_text("harmless")
+    commit('{"model": "a"}\n')
+    git(place.project, "pull", "-q")
+    async with opened(place) as session:
+        asked = await question(session)
+        assert asked.title == f"Let gemini act on changed files of {place.project}"
+        [part] = asked.detail[1:]
+        assert (part["oldText"], part["newText"]) == ('{"model": "a"}', '{"model": "a"}\n')
+        assert trusts(place) == ["true"]  # it has not been started again
+        session.answer(asked, "reject")
+        await started(session)
+    assert trusts(place) == ["true", "false"]
 
 
 @pytest.mark.parametrize(

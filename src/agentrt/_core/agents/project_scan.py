@@ -2,6 +2,9 @@
 
 A user who trusts a folder trusts the files that were shown. So everything that is shown is read
 once, never through a link, and its digest decides later whether the files are still the same.
+
+The programs and other files of the project that these files name are shown, too: a hook
+`./scripts/check.sh` runs whatever is in the script. Files that a script names in turn are not.
 """
 
 from __future__ import annotations
@@ -18,12 +21,17 @@ from msgspec import Struct
 from ..._base.home import home_folder
 from ..project_files import ProjectFile
 from .agent import Agent
-from .projects import FoundFile, find_files, project_rules
+from .named_files import names_in
+from .projects import FoundFile, find_files, project_rules, repository
 
 MAX_SCANNED_FILES: Final = 500
 """Number of files of a folder that can be shown in a question."""
 MAX_SCANNED_BYTES: Final = 256 * 1024
 """Total size of the files of a folder that can be shown in a question."""
+MAX_NAMED_BYTES: Final = 64 * 1024
+"""Size of a named file up to which its content is shown. Of a larger one, it is a digest."""
+MAX_HASHED_BYTES: Final = 64 * 1024 * 1024
+"""Total size of the named files of which only a digest is shown."""
 
 _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _OPEN_PLACE: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
@@ -83,6 +91,7 @@ def read_project_files(folder: str, files: Sequence[ProjectFile], home: str = ""
     try:
         for found in find_files(real, files, home):
             scan.add(found)
+        scan.add_named()
     except (_Unreadable, OSError) as error:
         # A name that changes with the problem, so that the files count as changed.
         return ProjectScan(folder=real, digest=f"unreadable: {error}", problem=str(error))
@@ -93,8 +102,11 @@ class _Scan:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._files: dict[str, ScannedFile] = {}
+        self._places: dict[str, str] = {}
+        """The folder that each file was looked for in, by its path."""
         self._hash = hashlib.sha256()
         self._bytes = 0
+        self._hashed_bytes = 0
 
     def result(self) -> ProjectScan:
         files = tuple(self._files.values())
@@ -105,7 +117,50 @@ class _Scan:
         place = found.path
         for _ in found.file.path.split("/"):
             place = os.path.dirname(place)
-        names = os.path.relpath(found.path, place).split("/")
+        known = set(self._files)
+        fd, name = self._open_folder_of(found.path, place)
+        try:
+            self._entry(fd, name, found.path, found.file.effect)
+        finally:
+            os.close(fd)
+        self._places |= dict.fromkeys(self._files.keys() - known, place)
+
+    def add_named(self) -> None:
+        """Add the files of the project that the files so far name."""
+        root = repository(self._folder) or self._folder
+        for file in list(self._files.values()):
+            place = self._places[file.path]
+            own = os.path.dirname(os.path.join(self._folder, file.path))
+            try:
+                names = names_in(file.path, file.text)
+            except ValueError as error:
+                raise _Unreadable(f"{file.path} {error}") from None
+            for base in dict.fromkeys((place, own, self._folder)):
+                for name in names:
+                    path = os.path.normpath(os.path.join(base, name))
+                    top = next((each for each in (place, root) if _is_file_in(path, each)), None)
+                    if top is not None:
+                        self._add_named_file(path, top, file.path)
+
+    def _add_named_file(self, path: str, top: str, by: str) -> None:
+        real = os.path.realpath(path)
+        shown = os.path.relpath(real, self._folder)
+        self._hash.update(b"named %s\n" % os.fsencode(os.path.relpath(path, self._folder)))
+        if shown in self._files:
+            return
+        fd, name = self._open_folder_of(real, top)
+        try:
+            file = self._open(fd, name, real)
+        finally:
+            os.close(fd)
+        try:
+            self._file(file, shown, f"is named by {by}, which can run it", named=True)
+        finally:
+            os.close(file)
+
+    def _open_folder_of(self, path: str, place: str) -> tuple[int, str]:
+        """Open the folder of a file below `place` without following links."""
+        names = os.path.relpath(path, place).split("/")
         fd = os.open(place, _OPEN_PLACE)
         try:
             for name in names[:-1]:
@@ -113,9 +168,10 @@ class _Scan:
                 inner = self._open(fd, name, place)
                 os.close(fd)
                 fd = inner
-            self._entry(fd, names[-1], found.path, found.file.effect)
-        finally:
+        except BaseException:
             os.close(fd)
+            raise
+        return fd, names[-1]
 
     def _open(self, parent: int, name: str, path: str) -> int:
         """Open a file or folder without following a link."""
@@ -152,12 +208,14 @@ class _Scan:
                     raise _Unreadable(f"there are more than {MAX_SCANNED_FILES} files")
         return names
 
-    def _file(self, fd: int, path: str, effect: str) -> None:
+    def _file(self, fd: int, path: str, effect: str, *, named: bool = False) -> None:
         if path in self._files:  # it has several effects, of which one is enough
             return
-        data = b""
-        while piece := os.read(fd, MAX_SCANNED_BYTES + 1 - len(data)):
-            data += piece
+        if named and os.fstat(fd).st_size > MAX_NAMED_BYTES:
+            data = self._digest(fd, path)
+            effect += " (shown: its digest)"
+        else:
+            data = self._content(fd)
         self._bytes += len(data)
         if self._bytes > MAX_SCANNED_BYTES:
             raise _Unreadable(f"the files have more than {MAX_SCANNED_BYTES // 1024} kB")
@@ -168,6 +226,32 @@ class _Scan:
         shown = name.decode(errors="backslashreplace")
         text = data.decode(errors="backslashreplace")
         self._files[shown] = ScannedFile(path=shown, effect=effect, text=text)
+
+    def _digest(self, fd: int, path: str) -> bytes:
+        """Return a line with the digest of a large file."""
+        digest = hashlib.sha256()
+        while piece := os.read(fd, 1024 * 1024):
+            digest.update(piece)
+            self._hashed_bytes += len(piece)
+            if self._hashed_bytes > MAX_HASHED_BYTES:
+                raise _Unreadable(f"{path} and others are too large to be checked")
+        return f"sha256 {digest.hexdigest()}\n".encode()
+
+    def _content(self, fd: int) -> bytes:
+        data = b""
+        while piece := os.read(fd, MAX_SCANNED_BYTES + 1 - len(data)):
+            data += piece
+        return data
+
+
+def _is_file_in(path: str, top: str) -> bool:
+    """Return True if this is a file below a folder, also after links are followed."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return False
+        return os.path.realpath(path).startswith(os.path.join(top, ""))
+    except OSError:
+        return False
 
 
 def changed_files(old: dict[str, str], new: dict[str, str]) -> list[str]:

@@ -301,7 +301,7 @@ class _SessionAudit(Observation):
             outcome=_outcome(event, opened),
             subject=opened.subject,
             tool=opened.subject or ("" if tool is None else tool.name or tool.kind),
-            input=_shortened(opened.detail if tool is None else tool.input),
+            input=_shortened(_asked_about(opened) if tool is None else tool.input),
             request=event.request,
             requested=requested,
             option=_option(event, opened),
@@ -314,13 +314,21 @@ class _SessionAudit(Observation):
 
     def _noticed(self, event: Notice) -> None:
         if event.level != "info" or event.code in _INFO:
+            turn = event.data.get("turn") if isinstance(event.data, dict) else None
             self._add(
                 "notice",
+                turn=turn if isinstance(turn, str) else self._turn,
                 title=_cut(event.message),
                 outcome=event.level,
                 code=event.code,
                 data=_shortened(event.data),
             )
+
+
+def _asked_about(opened: PermissionOpened) -> Any:
+    """Return the arguments of a request without a tool call: a host, or the files of a project."""
+    detail = opened.detail
+    return detail["input"] if isinstance(detail, dict) and "input" in detail else detail
 
 
 def _outcome(closed: PermissionClosed, opened: PermissionOpened) -> str:
