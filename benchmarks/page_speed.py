@@ -180,6 +180,14 @@ class Window:
         self.page = page
         self._cdp = page.context.new_cdp_session(page)
 
+    def turn(self, prompt: str) -> None:
+        """Send a prompt and wait for the end of its turn, which may take minutes."""
+        from browser.kit import ask, phase
+
+        ask(self.page, prompt)
+        phase(self.page, "Working")
+        phase(self.page, "Idle")
+
     def slow_down(self, factor: float) -> None:
         self._cdp.send("Emulation.setCPUThrottlingRate", {"rate": factor})
 
@@ -278,13 +286,10 @@ def scrolling(slowdown: float, steps: int) -> list[Row]:
 
 
 def memory(updates: int) -> list[Row]:
-    from browser.kit import turn
-
     with window() as seen:
-        page = seen.page
-        turn(page, f"stream {updates // 50} 0")
+        seen.turn(f"stream {updates // 50} 0")
         first = seen.heap_mb()
-        turn(page, f"stream {updates} 0")
+        seen.turn(f"stream {updates} 0")
         last = seen.heap_mb()
         return [
             Row(f"memory after {updates // 50:,} updates", first, None, "MB"),

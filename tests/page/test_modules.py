@@ -571,8 +571,9 @@ COLOURED = st.recursive(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_the_lines_of_a_coloured_text_are_the_lines_of_the_text(call: Call, tree: Any) -> None:
-    lines = call("lines", "inLines", tree)
-    assert [words(line) for line in lines] == words(tree).split("\n")
+    lines = call("review", "colouredLines", tree)
+    texts = ["".join(piece["text"] for piece in line) for line in lines]
+    assert texts == words(tree).split("\n")
 
 
 # --- formulas

@@ -46,11 +46,11 @@ SECURITY_HEADERS: Final = (
         "Content-Security-Policy",
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
         " media-src data:; connect-src 'self'; worker-src 'self'; manifest-src 'self';"
-        " base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
+        " base-uri 'none'; form-action 'none'; frame-ancestors 'self'; frame-src 'self';"
         " require-trusted-types-for 'script'; trusted-types agentrt-worker",
     ),
     ("X-Content-Type-Options", "nosniff"),
-    ("X-Frame-Options", "DENY"),
+    ("X-Frame-Options", "SAMEORIGIN"),
     ("Referrer-Policy", "no-referrer"),
     ("Cross-Origin-Opener-Policy", "same-origin"),
     ("Cross-Origin-Resource-Policy", "same-origin"),

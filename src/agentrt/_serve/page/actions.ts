@@ -5,19 +5,19 @@ import { fetched, filled } from "./cuts.js";
 import { address, credentials } from "./entrance.js";
 import { listed, note, observer, seen, undoable } from "./model.js";
 import { clearPending } from "./pending.js";
-import { here, model, seat, setModel, setUi, ui } from "./store.js";
+import { here, model, seat, setModel, setUi, tabKey, ui } from "./store.js";
 import { TOOL } from "./tools.js";
 import { recordFrame } from "./frames.js";
 
 /** The sessions that were shown here before the page was loaded again. */
-const visited = JSON.parse(sessionStorage.getItem("visited") ?? "[]");
+const visited = JSON.parse(sessionStorage.getItem(tabKey("visited")) ?? "[]");
 
 export const client = new AgentClient({
   url: address,
   credentials,
   name: "page",
-  client: sessionStorage.getItem("client") ?? undefined,
-  onClient: (name) => sessionStorage.setItem("client", name),
+  client: sessionStorage.getItem(tabKey("client")) ?? undefined,
+  onClient: (name) => sessionStorage.setItem(tabKey("client"), name),
   tools: [TOOL],
   sessions: () => [ui().session ?? hashed(), ...visited].slice(0, 16),
   observer: observer({
@@ -39,7 +39,7 @@ client.subscribe(() => {
 });
 
 addEventListener("pagehide", () => {
-  sessionStorage.setItem("visited", JSON.stringify([...model().attached.keys()]));
+  sessionStorage.setItem(tabKey("visited"), JSON.stringify([...model().attached.keys()]));
 });
 
 /** The session of the page's address. */

@@ -7,6 +7,7 @@ import { announce, Announcer } from "./announce.js";
 import { arrive, leave } from "./away.js";
 import { Aside } from "./aside.js";
 import { addFiles } from "./attach.js";
+import { Beside } from "./beside.js";
 import { Banner, Elsewhere, Notes } from "./banner.js";
 import { Changes } from "./changes.js";
 import { Composer } from "./composer.js";
@@ -24,7 +25,7 @@ import { Sheet } from "./sheet.js";
 import { onShortcut, Shortcuts } from "./shortcuts.js";
 import { Sidebar } from "./sidebar.js";
 import { refreshBranch } from "./statusbar.js";
-import { field, listen, model, onPress, seat, setUi, ui } from "./store.js";
+import { field, listen, model, onPress, seat, setUi, tabKey, ui } from "./store.js";
 import { Transcript } from "./transcript.js";
 
 /** Whether what is shown may be old. */
@@ -82,6 +83,7 @@ function App() {
           </div>
         )}
       </main>
+      <Beside />
       <Announcer />
       {creating && (
         <Dialog label="New session" onClose={() => setUi({ creating: false })}>
@@ -195,8 +197,8 @@ export function start() {
   addEventListener("hashchange", () => {
     if (hashed()) choose(hashed());
   });
-  setUi({ drafts: new Map(JSON.parse(sessionStorage.getItem("drafts") ?? "[]")) });
-  addEventListener("pagehide", () => sessionStorage.setItem("drafts", JSON.stringify([...kept()])));
+  setUi({ drafts: new Map(JSON.parse(sessionStorage.getItem(tabKey("drafts")) ?? "[]")) });
+  addEventListener("pagehide", () => sessionStorage.setItem(tabKey("drafts"), JSON.stringify([...kept()])));
   for (const change of ["resize", "scroll"]) visualViewport?.addEventListener(change, fit);
   fit();
   setInterval(tick, 1000);

@@ -7,7 +7,8 @@ import { copyText, saveData } from "./clipboard.js";
 import { Dialog } from "./dialog.js";
 import { baseName, size, within } from "./format.js";
 import { icon, valued } from "./html.js";
-import { inLines, LINES, Lines } from "./lines.js";
+import { LINES, Lines } from "./lines.js";
+import { colouredLines } from "./review.js";
 import { mentionPath } from "./mention.js";
 import { dataUrl, oneLine } from "./safe.js";
 import { model, setUi, show, ui } from "./store.js";
@@ -37,7 +38,7 @@ interface OpenFile {
   /** The address of a picture. */
   picture: string;
   /** The lines in colours, once they are known. */
-  coloured: Coloured[][] | null;
+  coloured: LinePiece[][] | null;
 }
 
 const NEW: Omit<OpenFile, "path"> = {
@@ -167,7 +168,7 @@ export class Files extends Component {
     const known = language.toLowerCase().match(/^[\w+#-]+$/)?.[0];
     const tree = known ? await ask("colours", known, text) : null;
     if (!tree || this.file !== file) return;
-    file.coloured = inLines(tree);
+    file.coloured = colouredLines(tree);
     this.changed();
   }
 

@@ -13,7 +13,7 @@ export const LINES = 500_000;
 
 interface LinesProps {
   lines: readonly string[];
-  coloured: Coloured[][] | null;
+  coloured: LinePiece[][] | null;
   /** The line to begin at, from 1. */
   line: number | null;
 }
@@ -128,21 +128,5 @@ export class Lines extends Component<LinesProps> {
   }
 }
 
-const spans = (tree: readonly Coloured[]): Shown[] =>
-  tree.map((node) => (typeof node === "string" ? running(node) : <span class={node.style}>{spans(node.inner)}</span>));
-
-/** The parts of a coloured text by lines; a part that has several lines is repeated in each. */
-export function inLines(tree: readonly Coloured[]): Coloured[][] {
-  const lines: Coloured[][] = [[]];
-  for (const node of tree) {
-    const parts =
-      typeof node === "string"
-        ? node.split("\n").map((text) => (text ? [text] : []))
-        : inLines(node.inner).map((inner) => (inner.length ? [{ style: node.style, inner }] : []));
-    parts.forEach((part, index) => {
-      if (index) lines.push([]);
-      lines[lines.length - 1]?.push(...part);
-    });
-  }
-  return lines;
-}
+const spans = (pieces: readonly LinePiece[]): Shown[] =>
+  pieces.map(({ text, style }) => (style ? <span class={style}>{running(text)}</span> : running(text)));

@@ -4,7 +4,7 @@
 import { choose } from "./actions.js";
 import { nameOf } from "./header.js";
 import { oneLine } from "./safe.js";
-import { model, setUi, ui } from "./store.js";
+import { framed, model, setUi, ui } from "./store.js";
 
 /** Phases in which an agent is at work on its own. */
 const WORKING = new Set(["running", "cancelling"]);
@@ -58,7 +58,7 @@ function compare(was: w.SessionInfo["phase"] | undefined, summary: w.SessionInfo
 }
 
 function show(summary: w.SessionInfo, what: string, more?: string) {
-  if (!("Notification" in window) || Notification.permission !== "granted") return;
+  if (framed || !("Notification" in window) || Notification.permission !== "granted") return;
   try {
     const shown = new Notification(`${nameOf(summary)} ${what}`, { body: oneLine(more), tag: summary.session });
     shown.onclick = () => (window.focus(), choose(summary.session), shown.close());

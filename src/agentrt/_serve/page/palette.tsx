@@ -3,6 +3,7 @@
 import { Component } from "preact";
 import { choose, setMode, setModelOf, stop, stopAll } from "./actions.js";
 import { showChanges } from "./changes.js";
+import { besides, showBeside } from "./beside.js";
 import { setDraft } from "./composer.js";
 import { Dialog } from "./dialog.js";
 import { openFile } from "./files.js";
@@ -37,6 +38,7 @@ function entries(): Entry[] {
     here && acts && { name: "Changes", run: () => showChanges(null) },
     here && acts && here.view.state.turn && { name: "Stop", about: "Esc", run: () => void stop() },
     here && { name: "Open this session in another window", run: openWindow },
+    ui().beside && { name: "Close the second session", run: () => showBeside(null) },
     acts && { name: "Stop all agents", run: () => void stopAll() },
     { name: "Settings", run: () => setUi({ panel: "settings" }) },
     { name: "Keyboard shortcuts", about: "?", run: () => setUi({ panel: "shortcuts" }) },
@@ -57,6 +59,10 @@ function entries(): Entry[] {
       name: nameOf(each),
       about: `${PHASES[each.phase]} · ${oneLine(baseName(each.cwd), 40)}`,
       run: () => choose(each.session),
+    })),
+    ...besides().map((each) => ({
+      name: `Side by side: ${nameOf(each)}`,
+      run: () => showBeside(each.session),
     })),
     ...(acts ? (modes?.modes ?? []) : []).map(({ id, name }) => ({
       name: `Mode: ${oneLine(name || id, 60)}`,

@@ -7,6 +7,12 @@ import { options } from "preact";
 import { EMPTY as NOTHING } from "./client.js";
 import { EMPTY } from "./model.js";
 
+/** Whether this page is the second session of another one (see beside.tsx). */
+export const framed = globalThis.top !== globalThis.self;
+
+/** The name of a value in `sessionStorage`, which a frame shares with the page around it. */
+export const tabKey = (name: string): string => (framed ? `${name} beside` : name);
+
 /** A list that this browser keeps. */
 function stored(name: string): string[] {
   try {
@@ -32,6 +38,7 @@ const store: { model: Model; ui: Ui } = {
   ui: {
     link: { status: "connecting", heard: Date.now() / 1000, reason: "" },
     session: null,
+    beside: null,
     left: null,
     open: new Map(),
     drafts: new Map(),

@@ -105,6 +105,8 @@ declare global {
     link: Link;
     /** The session that is shown. */
     session: string | null;
+    /** The one that is shown next to it, in a frame. */
+    beside: string | null;
     /** The one that was closed here, and takes a moment to end. */
     left: string | null;
     /** What was folded or unfolded by hand. */
