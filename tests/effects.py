@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentrt._core.model.driver import Effect, TextReceived
+from agentrt.effects import TextReceived
+from agentrt.lowlevel import Effect
 
 
 def joined(effects: Iterable[Effect]) -> list[Effect]:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from agentrt._core.agents import (
+from agentrt._core.agents import find
+from agentrt.agents import (
     BUILT_IN,
     Agent,
     FoundAgent,
@@ -18,11 +19,10 @@ from agentrt._core.agents import (
     acp,
     agent_version,
     claude,
-    find,
     find_agents,
     resolve_agent,
 )
-from agentrt._core.config import Config
+from agentrt.config import Config
 from agentrt.errors import AgentNotFound
 
 

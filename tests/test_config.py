@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from agentrt import Limits
-from agentrt._core.agents import BUILT_IN
-from agentrt._core.claude.options import ClaudeOptions
-from agentrt._core.config import Config, ConfigError, TenantTable, load_config
+from agentrt.agents import BUILT_IN
+from agentrt.claude import ClaudeOptions
+from agentrt.config import Config, ConfigError, TenantTable, load_config
 from agentrt.web import Tenant
 
 

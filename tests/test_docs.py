@@ -33,7 +33,7 @@ from pathlib import Path
 
 import pytest
 
-from agentrt._core.config import load_config
+from agentrt.config import load_config
 from postgres.server import Server
 
 TESTS = Path(__file__).parent

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,9 +13,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+import agentrt
+from public import MODULES
 
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
@@ -236,3 +241,49 @@ def test_every_file_says_what_lives_in_it() -> None:
         if not ast.get_docstring(ast.parse(path.read_text()))
     ]
     assert not silent
+
+
+# --- tests use the public API
+
+PRIVATE = re.compile(r"agentrt\b.*\._")
+
+FILES_WITH_PRIVATE_IMPORTS = 258
+"""Files below `tests` that import private names of agentrt: this number may only fall."""
+
+
+def private_imports() -> dict[Path, list[tuple[str, str]]]:
+    """The private modules and names that each file of the tests imports."""
+    found = defaultdict(list)
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for node in nodes(path.read_text()):
+            if isinstance(node, ast.Import):
+                imported = [(alias.name, "") for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                imported = [(node.module or "", alias.name) for alias in node.names]
+            else:
+                continue
+            found[path] += [
+                each for each in imported if re.match(r"agentrt\b.*\._", ".".join(each))
+            ]
+    return {path: names for path, names in found.items() if names}
+
+
+@pytest.mark.slow
+def test_no_more_tests_than_before_import_private_names() -> None:
+    assert len(private_imports()) <= FILES_WITH_PRIVATE_IMPORTS
+
+
+@pytest.mark.slow
+def test_tests_import_public_names_from_their_public_modules() -> None:
+    public = {
+        (name, id(getattr(module, name)))
+        for module in (agentrt, *MODULES.values())
+        for name in module.__all__
+    }
+    wrong = [
+        f"{path.relative_to(ROOT)}: {module}.{name}"
+        for path, names in private_imports().items()
+        for module, name in names
+        if name and (name, id(getattr(import_module(module), name, None))) in public
+    ]
+    assert not wrong

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from agentrt._base import listing as _listing
 from agentrt._base.listing import branch_of, is_ignored, likeliest, rules_of, walk
-from agentrt._core.runtime.folder_view import FolderView
+from agentrt.hosting import FolderView
 
 GIT = shutil.which("git")
 needs_git = pytest.mark.skipif(GIT is None, reason="needs git")

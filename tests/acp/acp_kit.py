@@ -13,11 +13,9 @@ from typing import Any, TypeVar
 
 from jsonschema import Draft202012Validator
 
-from agentrt._core.acp.driver import AcpDriver
-from agentrt._core.acp.messages import Implementation, client_capabilities
-from agentrt._core.model.content import Block, Text
-from agentrt._core.model.driver import Effect, Opening, Write
-from agentrt._core.model.events import Notice
+from agentrt.effects import Write
+from agentrt.events import Block, Notice, Text
+from agentrt.lowlevel import AcpDriver, Effect, Implementation, Opening, client_capabilities
 
 E = TypeVar("E")
 

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 from acp_kit import EVERYTHING, EVERYTHING_2, Peer, opened, opened2, state, update
 
-from agentrt._core.model.driver import (
+from agentrt.effects import (
     CallReturned,
     CommandsSet,
     ModesSet,
-    Opening,
     Started,
     StartFailed,
     TextReceived,
     TurnBegan,
     TurnFinished,
 )
+from agentrt.lowlevel import Opening
 
 INFO = {"name": "agent", "version": "9"}
 GREETING = {"protocolVersion": 2, "info": INFO, "capabilities": EVERYTHING_2}

@@ -9,12 +9,8 @@ from typing import Any
 import pytest
 from acp_kit import Peer
 
-from agentrt._core.errors import LocalProtocolError
-from agentrt._core.model.content import Diff, Text
-from agentrt._core.model.driver import (
-    DecisionAnswer,
+from agentrt.effects import (
     DecisionRequested,
-    Opening,
     Started,
     TaskSet,
     TextReceived,
@@ -22,7 +18,9 @@ from agentrt._core.model.driver import (
     TurnBegan,
     TurnFinished,
 )
-from agentrt._core.model.events import Notice
+from agentrt.errors import LocalProtocolError
+from agentrt.events import Diff, Notice, Text
+from agentrt.lowlevel import DecisionAnswer, Opening
 
 FOLDER = Path(__file__).parent / "transcripts2"
 TRANSCRIPTS = sorted(FOLDER.glob("*.ndjson"))

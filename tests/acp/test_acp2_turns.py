@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt._core.acp.turn import TABLE, AcpTurnInput, AcpTurnState
-from agentrt._core.model.driver import (
+from agentrt.effects import (
     DecisionRequested,
     Retracted,
     TextReceived,

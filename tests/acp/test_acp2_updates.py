@@ -12,10 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from agentrt._core.model.content import Diff, TerminalRef, Text, ToolText
-from agentrt._core.model.driver import (
+from agentrt.effects import (
     CallReturned,
-    DecisionAnswer,
     DecisionRequested,
     PlanSet,
     Retracted,
@@ -25,6 +23,8 @@ from agentrt._core.model.driver import (
     ToolCalled,
     TurnFinished,
 )
+from agentrt.events import Diff, TerminalRef, Text, ToolText
+from agentrt.lowlevel import DecisionAnswer
 
 
 def text(value: str) -> dict[str, Any]:

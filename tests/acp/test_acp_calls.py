@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from acp_kit import EVERYTHING, Peer, opened
 
-from agentrt._core.errors import LocalProtocolError
-from agentrt._core.model.driver import CallReturned
+from agentrt.effects import CallReturned
+from agentrt.errors import LocalProtocolError
 
 
 def call(peer: Peer, method: str, **params: Any) -> None:

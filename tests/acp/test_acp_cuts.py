@@ -13,17 +13,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from agentrt._core.acp.requests import CLIENT_METHODS
-from agentrt._core.errors import LocalProtocolError
-from agentrt._core.model.content import Text
-from agentrt._core.model.driver import (
+from agentrt.effects import (
     CallReturned,
-    DecisionAnswer,
     DecisionRequested,
-    Effect,
     RequestWithdrawn,
     ServiceRequested,
     TurnFinished,
 )
+from agentrt.errors import LocalProtocolError
+from agentrt.events import Text
+from agentrt.lowlevel import DecisionAnswer, Effect
 from effects import joined
 
 PERMISSION = {

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from acp_kit import Peer, chunk, opened, update
 
-from agentrt._core.model.driver import Effect, StartFailed, TextReceived, TurnFinished
-from agentrt._core.model.events import Notice
+from agentrt.effects import StartFailed, TextReceived, TurnFinished
+from agentrt.events import Notice
+from agentrt.lowlevel import Effect
 
 
 class Turn:

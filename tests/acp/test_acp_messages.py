@@ -16,9 +16,9 @@ from msgspec import inspect
 from agentrt._core.acp import messages
 from agentrt._core.acp.messages import VARIANTS, KnownUpdate, UnknownUpdate, read_update
 from agentrt._core.acp.requests import AGENT_METHODS, CLIENT_METHODS
-from agentrt._core.model.content import Block, ToolContent
 from agentrt._serve.acp import _METHODS as SERVED_METHODS
 from agentrt.demo import server as demo
+from agentrt.events import Block, ToolContent
 from tables import for_each
 
 GOLDEN = Path(__file__).parent / "golden"

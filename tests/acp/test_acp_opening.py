@@ -7,18 +7,17 @@ from typing import Any
 import pytest
 from acp_kit import EVERYTHING, Peer, chunk, update
 
-from agentrt._core.acp.messages import Implementation, client_capabilities
-from agentrt._core.errors import LocalProtocolError
-from agentrt._core.model.driver import (
+from agentrt.effects import (
     ModesSet,
-    Opening,
     Started,
     StartFailed,
     TextReceived,
     ToolCalled,
     UserContentReceived,
 )
-from agentrt._core.model.fork_point import ForkPoint
+from agentrt.errors import LocalProtocolError
+from agentrt.events import ForkPoint
+from agentrt.lowlevel import Implementation, Opening, client_capabilities
 
 
 def initialized(

@@ -7,16 +7,10 @@ from typing import Any
 import pytest
 from acp_kit import Peer, opened
 
-from agentrt._core.acp.messages import client_capabilities
 from agentrt._core.acp.requests import CONCURRENT_FILE_REQUESTS
-from agentrt._core.errors import LocalProtocolError
-from agentrt._core.model.driver import (
-    DecisionAnswer,
-    DecisionRequested,
-    RequestWithdrawn,
-    ServiceRequested,
-    ToolCalled,
-)
+from agentrt.effects import DecisionRequested, RequestWithdrawn, ServiceRequested, ToolCalled
+from agentrt.errors import LocalProtocolError
+from agentrt.lowlevel import DecisionAnswer, client_capabilities
 
 OPTIONS = [
     {"optionId": "yes", "name": "Allow", "kind": "allow_once"},

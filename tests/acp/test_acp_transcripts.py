@@ -9,15 +9,10 @@ from typing import Any
 import pytest
 from acp_kit import Peer
 
-from agentrt._core.errors import LocalProtocolError
-from agentrt._core.model.content import Text
-from agentrt._core.model.driver import (
-    DecisionAnswer,
-    DecisionRequested,
-    Started,
-    TextReceived,
-    TurnFinished,
-)
+from agentrt.effects import DecisionRequested, Started, TextReceived, TurnFinished
+from agentrt.errors import LocalProtocolError
+from agentrt.events import Text
+from agentrt.lowlevel import DecisionAnswer
 
 TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.ndjson"))
 

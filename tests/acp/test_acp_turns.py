@@ -9,9 +9,7 @@ from acp_kit import EVERYTHING, Peer, chunk, opened, update
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from agentrt._core.errors import LocalProtocolError
-from agentrt._core.model.content import Audio, Image, Resource, ResourceLink, Text
-from agentrt._core.model.driver import (
+from agentrt.effects import (
     BlockReceived,
     CommandsSet,
     ModesSet,
@@ -24,7 +22,18 @@ from agentrt._core.model.driver import (
     UsageSet,
     UserContentReceived,
 )
-from agentrt._core.model.events import Command, Notice, PlanEntry, Usage
+from agentrt.errors import LocalProtocolError
+from agentrt.events import (
+    Audio,
+    Command,
+    Image,
+    Notice,
+    PlanEntry,
+    Resource,
+    ResourceLink,
+    Text,
+    Usage,
+)
 
 
 def running(**options: Any) -> tuple[Peer, int]:

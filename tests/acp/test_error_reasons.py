@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentrt._core.acp.translate import LONGEST_REASON_CHARS, error_of
-from agentrt._core.wire.jsonrpc import JsonRpcError
+from agentrt.jsonrpc import JsonRpcError
 
 REASON = "modes apply between turns only"
 

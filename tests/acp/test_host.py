@@ -17,9 +17,9 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentrt import Limits
 from agentrt._core.acp.files import MAX_FILE_THREADS, FileService, Roots
-from agentrt._core.errors import RequestError
-from agentrt._core.limits import Limits
+from agentrt.errors import RequestError
 
 NOT_FOUND, INVALID, INTERNAL = -32002, -32602, -32603
 

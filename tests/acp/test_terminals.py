@@ -18,6 +18,7 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentrt import Limits
 from agentrt._core.acp.files import Roots
 from agentrt._core.acp.messages import NameValue
 from agentrt._core.acp.terminals import (
@@ -26,9 +27,8 @@ from agentrt._core.acp.terminals import (
     merge_environment,
     open_terminals,
 )
-from agentrt._core.errors import RequestError
-from agentrt._core.limits import Limits
-from agentrt._core.model.content import JsonObject
+from agentrt.errors import RequestError
+from agentrt.events import JsonObject
 from faults.quick import mostly_slow
 
 NOT_FOUND, INVALID, INTERNAL = -32002, -32602, -32603

@@ -16,7 +16,7 @@ from typing import Any
 import trio
 
 import agentrt
-from agentrt._core.model.content import JsonObject
+from agentrt.events import JsonObject
 
 from .lab import Lab
 from .modelserver.scripts import Call, Edit, Shell, Step, Text, prompt_for

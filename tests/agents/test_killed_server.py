@@ -15,7 +15,7 @@ import pytest
 import trio
 
 from agentrt import AgentStartError, open_session
-from agentrt._core.model.content import plain_text
+from agentrt.events import plain_text
 from agentrt.store import open_store, reopen_session
 from faults.quick import FULL
 from web.killable import KilledServer, SeenView, Tab, killed_server

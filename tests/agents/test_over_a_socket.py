@@ -15,11 +15,9 @@ import pytest
 import trio
 
 import agentrt
-from agentrt._core.config import Config
-from agentrt._core.runtime.runtime import open_runtime
-from agentrt._serve.security import Security
-from agentrt._serve.server import serve
-from agentrt._serve.site import Site
+from agentrt import open_runtime
+from agentrt.config import Config
+from agentrt.web import Security, Site, serve
 from web.socket_tab import Tab, opened, outcomes, tab, text
 from web.sockets import TOKEN, WATCH
 from web.wire_client import WireClient

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from agentrt._core.model.state import Snapshot
+from agentrt.events import Snapshot
 from browser.kit import until
 
 if TYPE_CHECKING:

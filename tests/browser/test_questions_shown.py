@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from agentrt._core.model.reveal import reveal
+from agentrt.display import reveal
 from browser.kit import Server, phase, scripted, serving
 from browser.pages import NewPage, Page
 from consent.requests import Generator, Request, recorded

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import agentrt
-from agentrt._core.config import load_config
 from agentrt._core.limits import parse_budget
+from agentrt.config import load_config
 from agentrt.errors import BudgetExceeded
 from agentrt.web import Tenant
 

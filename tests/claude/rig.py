@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from agentrt._core.claude.driver import ClaudeDriver
-from agentrt._core.claude.options import ClaudeOptions
-from agentrt._core.model.content import Text
-from agentrt._core.model.driver import DecisionAnswer, Effect, Opening, Write
+from agentrt.claude import ClaudeOptions
+from agentrt.effects import Write
+from agentrt.events import Text
+from agentrt.lowlevel import ClaudeDriver, DecisionAnswer, Effect, Opening
 
 T = TypeVar("T")
 Json = dict[str, Any]

@@ -8,15 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from agentrt._core.claude.command import build_command, initialize_request, mcp_config
-from agentrt._core.claude.options import (
-    HOOK_EVENTS,
-    ClaudeOptions,
-    HookMatcher,
-    effective,
-    with_session_id,
-)
-from agentrt._core.model.driver import Opening
-from agentrt._core.model.fork_point import ForkPoint
+from agentrt._core.claude.options import HOOK_EVENTS, effective, with_session_id
+from agentrt.claude import ClaudeOptions, HookMatcher
+from agentrt.events import ForkPoint
+from agentrt.lowlevel import Opening
 
 UUID = "11111111-2222-4333-8444-555555555555"
 OPENING = Opening(cwd="/sandbox/project")

@@ -6,17 +6,16 @@ from typing import Any
 
 import pytest
 
-from agentrt._core.model.content import Text
-from agentrt._core.model.driver import (
+from agentrt.effects import (
     CallReturned,
-    DecisionAnswer,
     DecisionRequested,
     RequestWithdrawn,
     ServiceRequested,
     TaskSet,
     ToolCalled,
 )
-from agentrt._core.model.events import ErrorInfo
+from agentrt.events import ErrorInfo, Text
+from agentrt.lowlevel import DecisionAnswer
 
 from .rig import (
     Json,

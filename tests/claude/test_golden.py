@@ -11,10 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from agentrt._core.claude.options import ClaudeOptions
-from agentrt._core.errors import LocalProtocolError
-from agentrt._core.model.content import Text
-from agentrt._core.model.driver import (
+from agentrt.claude import ClaudeOptions
+from agentrt.effects import (
     CallReturned,
     DecisionRequested,
     RequestWithdrawn,
@@ -26,7 +24,8 @@ from agentrt._core.model.driver import (
     TurnBegan,
     TurnFinished,
 )
-from agentrt._core.model.events import Notice
+from agentrt.errors import LocalProtocolError
+from agentrt.events import Notice, Text
 
 from .rig import Json, Rig
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from agentrt._core.claude.handshake import OLDEST
-from agentrt._core.model.driver import StartFailed
-from agentrt._core.model.events import Notice
+from agentrt.effects import StartFailed
+from agentrt.events import Notice
 
 from .rig import INIT, Rig, only, result, state
 

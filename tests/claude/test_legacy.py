@@ -10,16 +10,11 @@ import pytest
 
 from agentrt._core.claude.command import build_command
 from agentrt._core.claude.legacy import LegacyDriver
-from agentrt._core.claude.options import ClaudeOptions, HookMatcher, effective
-from agentrt._core.errors import LocalProtocolError
-from agentrt._core.model.content import Image
-from agentrt._core.model.driver import (
+from agentrt._core.claude.options import effective
+from agentrt.claude import ClaudeOptions, HookMatcher
+from agentrt.effects import (
     CallReturned,
-    DecisionAnswer,
     DecisionRequested,
-    Driver,
-    EndsBySilence,
-    Opening,
     RequestWithdrawn,
     Signal,
     Started,
@@ -28,7 +23,9 @@ from agentrt._core.model.driver import (
     ToolCalled,
     TurnFinished,
 )
-from agentrt._core.model.events import Notice
+from agentrt.errors import LocalProtocolError
+from agentrt.events import Image, Notice
+from agentrt.lowlevel import DecisionAnswer, Driver, EndsBySilence, Opening
 
 from .rig import Rig, assistant, only, result, system, text, thinking, tool_result, tool_use
 

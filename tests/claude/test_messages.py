@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from agentrt._core.claude import messages as wire
-from agentrt._core.claude.driver import ClaudeDriver
-from agentrt._core.model.driver import TextReceived, TurnFinished
-from agentrt._core.model.events import Notice
+from agentrt.effects import TextReceived, TurnFinished
+from agentrt.events import Notice
+from agentrt.lowlevel import ClaudeDriver
 
 from .rig import INIT, Json, Rig, assistant, only, result, state, text
 

@@ -11,8 +11,8 @@ import json
 import pytest
 
 from agentrt._core.claude.legacy import LegacyDriver
-from agentrt._core.claude.options import ClaudeOptions
-from agentrt._core.model.driver import (
+from agentrt.claude import ClaudeOptions
+from agentrt.effects import (
     DecisionRequested,
     TaskSet,
     TextReceived,
@@ -20,7 +20,7 @@ from agentrt._core.model.driver import (
     TurnBegan,
     TurnFinished,
 )
-from agentrt._core.model.events import Notice
+from agentrt.events import Notice
 
 from .rig import (
     INIT,

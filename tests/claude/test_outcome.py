@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agentrt._core.claude.options import ClaudeOptions
-from agentrt._core.model.driver import TextReceived, TurnFinished
+from agentrt.claude import ClaudeOptions
+from agentrt.effects import TextReceived, TurnFinished
 
 from .rig import INIT, NOTIFIED, Json, Rig, assistant, only, result, state, system, text
 

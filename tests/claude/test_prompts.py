@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agentrt._core.errors import LocalProtocolError
-from agentrt._core.model.content import Audio, Image, Resource, ResourceLink, Text
+from agentrt.errors import LocalProtocolError
+from agentrt.events import Audio, Image, Resource, ResourceLink, Text
 
 from .rig import Rig
 

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from agentrt._core.claude.legacy import LegacyDriver
 from agentrt._core.claude.messages import DECLARED
-from agentrt._core.errors import LocalProtocolError
-from agentrt._core.model.content import Text
-from agentrt._core.model.driver import Effect, TurnBegan, TurnFinished
+from agentrt.effects import TurnBegan, TurnFinished
+from agentrt.errors import LocalProtocolError
+from agentrt.events import Text
+from agentrt.lowlevel import Effect
 from effects import joined
 
 from .rig import (

@@ -19,9 +19,9 @@ from agentrt._core.claude.sessions import (
     project_name,
     read_messages,
 )
-from agentrt._core.errors import SessionNotFound
-from agentrt._core.model.content import Text, ToolText
-from agentrt._core.model.driver import TextEnded, TextReceived, ToolCalled, UserContentReceived
+from agentrt.effects import TextEnded, TextReceived, ToolCalled, UserContentReceived
+from agentrt.errors import SessionNotFound
+from agentrt.events import Text, ToolText
 
 from .rig import Json, text, tool_use
 

@@ -8,11 +8,9 @@ import pytest
 from msgspec import UNSET
 
 from agentrt._core.claude.toolkit import kind_of, locations_of, title_of
-from agentrt._core.model.content import Diff, Image, ResourceLink, Text, ToolText
-from agentrt._core.model.driver import (
+from agentrt.effects import (
     BlockReceived,
     CommandsSet,
-    Effect,
     ModesSet,
     PlanSet,
     TaskSet,
@@ -22,7 +20,8 @@ from agentrt._core.model.driver import (
     UsageSet,
     UserContentReceived,
 )
-from agentrt._core.model.events import LimitWindow, Notice, PlanEntry
+from agentrt.events import Diff, Image, LimitWindow, Notice, PlanEntry, ResourceLink, Text, ToolText
+from agentrt.lowlevel import Effect
 
 from .rig import (
     INIT,

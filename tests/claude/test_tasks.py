@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from agentrt._core.model.driver import Effect, TaskSet, TextReceived
-from agentrt._core.model.events import Task, Usage
+from agentrt.effects import TaskSet, TextReceived
+from agentrt.events import Task, Usage
+from agentrt.lowlevel import Effect
 
 from .rig import Json, Rig, assistant, only, streamed, system, tool_use
 

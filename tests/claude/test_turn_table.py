@@ -18,8 +18,9 @@ from agentrt._core.claude.turn import (
     Sign,
 )
 from agentrt._core.claude.turns import ClaudeTurns
-from agentrt._core.model.driver import Effect, TurnBegan, TurnFinished
-from agentrt._core.model.events import Usage
+from agentrt.effects import TurnBegan, TurnFinished
+from agentrt.events import Usage
+from agentrt.lowlevel import Effect
 
 SIGNS = "run open answer rest other guess abort result"
 TABLE = {

@@ -4,23 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from agentrt._core.claude.options import ClaudeOptions
-from agentrt._core.errors import LocalProtocolError
-from agentrt._core.model.content import Text
-from agentrt._core.model.driver import (
-    Driver,
-    Effect,
-    EndsBySilence,
-    Opening,
-    Started,
-    StartFailed,
-    Steers,
-    TextReceived,
-    TurnBegan,
-    TurnFinished,
-    Write,
-)
-from agentrt._core.model.events import Notice
+from agentrt.claude import ClaudeOptions
+from agentrt.effects import Started, StartFailed, TextReceived, TurnBegan, TurnFinished, Write
+from agentrt.errors import LocalProtocolError
+from agentrt.events import Notice, Text
+from agentrt.lowlevel import Driver, Effect, EndsBySilence, Opening, Steers
 
 from .rig import (
     INIT,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agentrt._core.model.driver import Retracted, TextEnded, TextReceived, ToolCalled
-from agentrt._core.model.events import Notice
+from agentrt.effects import Retracted, TextEnded, TextReceived, ToolCalled
+from agentrt.events import Notice
 
 from .rig import Rig, assistant, delta, event, only, streamed, system, text, tool_use
 

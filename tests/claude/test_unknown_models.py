@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agentrt._core.model.driver import Opening
-from agentrt._core.model.events import Notice
+from agentrt.events import Notice
+from agentrt.lowlevel import Opening
 
 from .rig import Rig
 

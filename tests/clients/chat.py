@@ -8,8 +8,8 @@ from typing import Any
 
 import trio
 
-from agentrt._core.runtime.runtime import Runtime
-from agentrt._serve.site import Site
+from agentrt import Runtime
+from agentrt.web import Site
 from clients.kit import TOKEN, Node, node, served, served_script, worker
 
 

@@ -16,15 +16,12 @@ import trio
 from msgspec import structs
 
 import agentrt
-from agentrt import Limits
-from agentrt._core.agents import Agent
-from agentrt._core.config import Config
-from agentrt._core.permissions.policies import Policy, ask
-from agentrt._core.runtime.runtime import Runtime, open_runtime
-from agentrt._serve.security import Security
-from agentrt._serve.server import serve
-from agentrt._serve.site import Site
+from agentrt import Limits, Runtime, open_runtime
+from agentrt.agents import Agent
+from agentrt.config import Config
+from agentrt.permissions import Policy, ask
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
+from agentrt.web import Security, Site, serve
 from clients.install import root
 from runtime.fakes import Incarnations, Script
 

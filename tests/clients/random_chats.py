@@ -15,9 +15,8 @@ from collections import Counter
 
 import trio
 
-from agentrt._core.runtime.runtime import Runtime
-from agentrt._core.session.session import Session
-from agentrt._serve.site import Site
+from agentrt import Runtime, Session
+from agentrt.web import Site
 from clients import random_sequences
 from clients.chat import Chat
 from clients.kit import TOKEN, Node

@@ -15,8 +15,8 @@ from collections import Counter
 
 import trio
 
-from agentrt._core.runtime.runtime import Runtime
-from agentrt._serve.site import Site
+from agentrt import Runtime
+from agentrt.web import Site
 from clients import random_sequences
 from clients.connections import Client, Clients
 from clients.kit import Node

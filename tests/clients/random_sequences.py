@@ -10,8 +10,8 @@ from random import Random
 
 import trio
 
-from agentrt._core.runtime.runtime import Runtime
-from agentrt._serve.site import Site
+from agentrt import Runtime
+from agentrt.web import Site
 from clients.kit import Node, node, served_script
 from clients.scripted import Actor
 

@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 
 from agentrt import Limits
-from agentrt._core.model.content import Image, ResourceLink, Text
-from agentrt._core.model.events import (
+from agentrt.events import (
     TERMINAL,
     AgentState,
     ErrorInfo,
     Event,
+    Image,
     Item,
     ItemClosed,
     ItemOpened,
@@ -27,17 +27,18 @@ from agentrt._core.model.events import (
     PermissionOption,
     PlanChanged,
     PlanEntry,
+    ResourceLink,
     RunningTurn,
     State,
     StateChanged,
+    Text,
     TextDelta,
     ThoughtDelta,
     ToolCall,
     TurnEnded,
     TurnStarted,
 )
-from agentrt._core.model.log import Log
-from agentrt._core.model.state import SessionState
+from agentrt.lowlevel import Log, SessionState
 
 TURN = "t1"
 AGENT = AgentState("fake", "acp")

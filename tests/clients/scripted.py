@@ -9,8 +9,7 @@ from random import Random
 
 import trio
 
-from agentrt._core.runtime.runtime import Runtime
-from agentrt._core.session.session import Session
+from agentrt import Runtime, Session
 from agentrt.testing import FakeAcpAgent, FakePrompt
 from clients.kit import first_of
 from web.tool_calls import Calls, server_of

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.wire.json import encode_line
 from agentrt._serve import transcript
 from agentrt._serve.aichunks import TurnMessage
 from agentrt._serve.transcript import ItemIndex
+from agentrt.jsonrpc import encode_line
 from clients.install import root
 from clients.kit import HERE
 from clients.random_turns import TURN, Story

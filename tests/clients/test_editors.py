@@ -13,9 +13,9 @@ import pytest
 import trio
 
 from agentrt import Session
-from agentrt._core.model.content import plain_text
-from agentrt._serve.site import Site
+from agentrt.events import plain_text
 from agentrt.testing import FakeAcpAgent
+from agentrt.web import Site
 from clients.connections import Client, Editors, editors
 from clients.kit import first_of, node, served, served_script
 from runtime.fakes import Script

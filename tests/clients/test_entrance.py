@@ -15,9 +15,9 @@ import trio
 import trio.lowlevel
 
 from agentrt._serve.hub import Hub
-from agentrt._serve.security import Security
 from agentrt.lowlevel import CommandRefused
 from agentrt.testing import FakeAcpAgent
+from agentrt.web import Security
 from clients.kit import TOKEN, WATCH, served_script
 from runtime.fakes import echo
 from web.sockets import BINARY, Client, frame, header, websocket

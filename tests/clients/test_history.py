@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentrt._core.model.content import Text
-from agentrt._core.model.driver import TextReceived, ToolCalled, UserContentReceived
+from agentrt.effects import TextReceived, ToolCalled, UserContentReceived
+from agentrt.events import Text
 from model.talk import Talk
 from page.kit import Answering, needs_node, running
 from simulation.fold import Fold

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from agentrt._core.runtime.runtime import Runtime
-from agentrt._serve.site import Site
+from agentrt import Runtime
+from agentrt.web import Site
 from agents import conftest
 from agents.lab import Lab
 from agents.story import agent_of, running

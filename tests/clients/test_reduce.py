@@ -11,13 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentrt._core.model.content import Diff, Text, ToolText
-from agentrt._core.model.events import (
+from agentrt.events import (
     TERMINAL,
     AgentState,
     Choice,
     Command,
     CommandsChanged,
+    Diff,
     ErrorInfo,
     Event,
     Item,
@@ -36,18 +36,22 @@ from agentrt._core.model.events import (
     QueueChanged,
     QueueEntry,
     RunningTurn,
+    Snapshot,
     State,
     StateChanged,
     Task,
     TaskChanged,
+    Text,
     TitleChanged,
     ToolCall,
+    ToolText,
     TurnEnded,
     TurnStarted,
     Usage,
     UsageChanged,
 )
-from agentrt._core.model.state import SessionState, Snapshot, left_open
+from agentrt.hosting import left_open
+from agentrt.lowlevel import SessionState
 from model.make_golden import FOLDER
 from page.kit import Answering, needs_node, running
 

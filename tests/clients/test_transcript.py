@@ -9,11 +9,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from agentrt._core.model.events import Item, ItemDelta, ItemOpened, ToolCall, TurnEnded, TurnStarted
 from agentrt._serve.acp import ACP
 from agentrt._serve.aisdk import AI_SDK
 from agentrt._serve.hub import Hub, ServedDialect
 from agentrt._serve.viewer import Viewer
+from agentrt.events import Item, ItemDelta, ItemOpened, ToolCall, TurnEnded, TurnStarted
 from agentrt.testing import open_fake_runtime
 from runtime.fakes import Incarnations, echo, obedient
 

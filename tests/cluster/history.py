@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from agentrt._core.model.events import Event
+from agentrt.events import Event
 from agentrt.testing import LogBroken, check_log
 
 Json = dict[str, Any]

@@ -6,11 +6,10 @@ import json
 from itertools import count
 from typing import Any, TypeVar
 
-from agentrt._core.codex.driver import CodexDriver
-from agentrt._core.codex.messages import CodexClientInfo
-from agentrt._core.model.content import Text
-from agentrt._core.model.driver import Effect, Opening, Write
-from agentrt._core.wire.mcp import ToolInfo
+from agentrt.effects import Write
+from agentrt.events import Text
+from agentrt.lowlevel import CodexClientInfo, CodexDriver, Effect, Opening
+from agentrt.tools import ToolInfo
 
 E = TypeVar("E")
 Json = dict[str, Any]

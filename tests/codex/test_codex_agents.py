@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt._core.codex.agents import MAX_HELD_MESSAGES
-from agentrt._core.model.driver import (
+from agentrt.effects import (
     CallReturned,
-    DecisionAnswer,
     DecisionRequested,
     TaskSet,
     TextReceived,
     ToolCalled,
     TurnFinished,
 )
-from agentrt._core.model.events import Task
+from agentrt.events import Task
+from agentrt.lowlevel import DecisionAnswer
 
 from .codex_kit import COMMAND, Json, Peer, only, prompted
 

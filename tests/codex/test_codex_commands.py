@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agentrt._core.model.content import Text
-from agentrt._core.model.driver import CommandsSet, TaskSet, TextReceived, TurnFinished
+from agentrt.effects import CommandsSet, TaskSet, TextReceived, TurnFinished
+from agentrt.events import Text
 
 from .codex_kit import THREAD, Peer, only, opened
 

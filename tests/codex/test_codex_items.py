@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from agentrt._core.codex.messages import FileUpdateChange, UpdatePatchChangeKind
 from agentrt._core.codex.speech import diffs
-from agentrt._core.model.content import Text, ToolText
-from agentrt._core.model.driver import (
+from agentrt.effects import (
     ModesSet,
     PlanSet,
     TaskSet,
@@ -22,7 +21,7 @@ from agentrt._core.model.driver import (
     ToolCalled,
     UsageSet,
 )
-from agentrt._core.model.events import Notice
+from agentrt.events import Notice, Text, ToolText
 
 from .codex_kit import COMMAND, EDIT, Peer, only, opened, prompted
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from agentrt._core.model.driver import (
+from agentrt.effects import (
     ModesSet,
-    Opening,
     Started,
     StartFailed,
     TextReceived,
     ToolCalled,
     UserContentReceived,
 )
-from agentrt._core.model.fork_point import ForkPoint
+from agentrt.events import ForkPoint
+from agentrt.lowlevel import Opening
 
 from .codex_kit import COMMAND, SETTINGS, TOOL, Json, Peer, only, thread
 

@@ -7,17 +7,11 @@ from typing import Any
 import pytest
 
 from agentrt._core.codex.options import tool_response
-from agentrt._core.errors import LocalProtocolError
-from agentrt._core.model.content import Image, Text
-from agentrt._core.model.driver import (
-    DecisionAnswer,
-    DecisionRequested,
-    Effect,
-    RequestWithdrawn,
-    ServiceRequested,
-)
-from agentrt._core.model.events import Notice
-from agentrt._core.wire.mcp import ToolOutcome
+from agentrt.effects import DecisionRequested, RequestWithdrawn, ServiceRequested
+from agentrt.errors import LocalProtocolError
+from agentrt.events import Image, Notice, Text
+from agentrt.hosting import ToolOutcome
+from agentrt.lowlevel import DecisionAnswer, Effect
 
 from .codex_kit import COMMAND, EDIT, Peer, only, opened, prompted
 

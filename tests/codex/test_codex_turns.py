@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentrt._core.codex.turn import TABLE, CodexTurnInput, CodexTurnState
-from agentrt._core.errors import LocalProtocolError
-from agentrt._core.model.content import Audio, Text
-from agentrt._core.model.driver import (
+from agentrt.effects import (
     CallReturned,
     ModesSet,
     TextReceived,
@@ -15,7 +13,8 @@ from agentrt._core.model.driver import (
     TurnBegan,
     TurnFinished,
 )
-from agentrt._core.model.events import Notice
+from agentrt.errors import LocalProtocolError
+from agentrt.events import Audio, Notice, Text
 
 from .codex_kit import COMMAND, only, opened, prompted
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agentrt._core.model.driver import Opening
-from agentrt._core.model.events import Notice
+from agentrt.events import Notice
+from agentrt.lowlevel import Opening
 
 from .codex_kit import Peer
 

@@ -9,9 +9,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from agentrt._core.trace.record import read_trace
 from agentrt._lab.conformance.checks import CHECKS
 from agentrt.testing import Conformance, ConformanceFinding, ConformancePrompts, check_agent
+from agentrt.tracing import read_trace
 
 from .agent import CAPABILITIES, PROMPTS, GoodAgent, Refused, Session
 

@@ -12,9 +12,9 @@ from typing import Any
 from acp_kit import opened
 from msgspec import Struct
 
-from agentrt._core.model.content import Text
-from agentrt._core.model.driver import DecisionRequested, Effect
-from agentrt._core.model.events import Item, PermissionOpened
+from agentrt.effects import DecisionRequested
+from agentrt.events import Item, PermissionOpened, Text
+from agentrt.lowlevel import Effect
 from claude.rig import Rig
 from codex.codex_kit import prompted
 from model.talk import Talk

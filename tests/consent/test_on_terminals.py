@@ -14,11 +14,11 @@ import trio
 from trio.testing import MockClock
 from wcwidth import wcwidth
 
+from agentrt import Session
 from agentrt._cli.repl.asking import BAR, READING_TIME_S, Asker
 from agentrt._cli.repl.view import View
-from agentrt._core.model.events import ItemOpened, PermissionOpened
-from agentrt._core.model.reveal import reveal
-from agentrt._core.session.session import Session
+from agentrt.display import reveal
+from agentrt.events import ItemOpened, PermissionOpened
 from consent.requests import Generator, Request, recorded
 
 FULL = bool(os.environ.get("AGENTRT_FULL"))

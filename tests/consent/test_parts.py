@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.model.events import Item, PermissionOpened, ToolCall
-from agentrt._core.model.request_parts import RequestPart, form_parts, request_parts
-from agentrt._core.model.reveal import reveal
+from agentrt.display import RequestPart, form_parts, request_parts, reveal
+from agentrt.events import Item, PermissionOpened, ToolCall
 from consent.requests import Generator, Request, recorded
 from page.kit import Answering, needs_node, running
 

@@ -15,7 +15,7 @@ import psutil
 import trio
 
 import agentrt
-from agentrt._core.agents import claude
+from agentrt.agents import claude
 from hostile.bad_agent import Agent, Message, Tools, text_of
 from hostile.kit import bad_agent
 

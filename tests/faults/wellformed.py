@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import agentrt
 from agentrt import Event, ItemClosed, ItemOpened, PermissionOpened
-from agentrt._core.model.events import TERMINAL, ItemDelta, ItemUpdated
-from agentrt.events import PermissionClosed
+from agentrt.events import TERMINAL, ItemDelta, ItemUpdated, PermissionClosed
 
 
 def check_log(events: Sequence[Event]) -> None:

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from agentrt import Limits, LocalProtocolError
-from agentrt._core.files.shadow import FolderCheckpoints
 from agentrt.errors import FilesError
+from agentrt.unattended import FolderCheckpoints
 
 HOSTILE = """\
 [user]

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentrt._core.files.uncommitted import MAX_FILE_BYTES, ComparedFolder, uncommitted
+from agentrt._core.files.uncommitted import MAX_FILE_BYTES, uncommitted
 from agentrt.errors import FilesError
+from agentrt.hosting import ComparedFolder
 
 PATIENCE_S = 30.0
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentrt import Limits
-from agentrt._core.files.shadow import FolderCheckpoints, TakenFiles
+from agentrt.unattended import FolderCheckpoints, TakenFiles
 from runtime.fakes import session_with
 
 from .test_checkpoints_of_turns import writing

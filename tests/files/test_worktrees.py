@@ -14,10 +14,10 @@ import pytest
 import trio
 
 import agentrt
-from agentrt._core.files.worktree import Worktree, entered
+from agentrt._core.files.worktree import entered
 from agentrt.errors import FilesError
 from agentrt.store import open_store, reopen_session
-from agentrt.unattended import open_worktree
+from agentrt.unattended import Worktree, open_worktree
 
 from .test_shadow import bytes_below, files_of, git, project, wreck
 

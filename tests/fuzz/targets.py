@@ -20,32 +20,28 @@ from trio.testing import MockClock
 
 import agentrt
 from agentrt._core.acp import messages as acp_messages
-from agentrt._core.acp.driver import AcpDriver
-from agentrt._core.acp.messages import Implementation, client_capabilities
 from agentrt._core.claude import messages as claude_messages
-from agentrt._core.claude.driver import ClaudeDriver
 from agentrt._core.claude.legacy import LegacyDriver
-from agentrt._core.errors import LocalProtocolError, RemoteProtocolError
-from agentrt._core.model.content import Text
-from agentrt._core.model.driver import (
-    DecisionAnswer,
-    DecisionRequested,
-    Effect,
-    Opening,
-    ServiceRequested,
-    Started,
-    TextReceived,
-    Write,
-)
-from agentrt._core.model.events import Notice
 from agentrt._core.wire import json as wire_json
 from agentrt._core.wire import lines as long_lines
 from agentrt._core.wire import lines as wire_lines
-from agentrt._core.wire.json import lenient
-from agentrt._core.wire.jsonrpc import JsonRpcResponse, OutstandingCalls, parse
-from agentrt._core.wire.lines import Lines, LongLine
-from agentrt._core.wire.mcp import CallTool, McpToolServer, ToolInfo, ToolOutcome
+from agentrt._core.wire.mcp import CallTool, McpToolServer
 from agentrt._serve import commands
+from agentrt.effects import DecisionRequested, ServiceRequested, Started, TextReceived, Write
+from agentrt.errors import LocalProtocolError, RemoteProtocolError
+from agentrt.events import Notice, Text
+from agentrt.hosting import ToolOutcome
+from agentrt.jsonrpc import JsonRpcResponse, Lines, LongLine, OutstandingCalls, lenient, parse
+from agentrt.lowlevel import (
+    AcpDriver,
+    ClaudeDriver,
+    DecisionAnswer,
+    Effect,
+    Implementation,
+    Opening,
+    client_capabilities,
+)
+from agentrt.tools import ToolInfo
 
 from .grammar import Choices, broken, line, messages, pieces, stream, written
 

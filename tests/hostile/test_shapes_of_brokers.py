@@ -15,8 +15,8 @@ import trio
 from msgspec.structs import replace
 
 import agentrt
-from agentrt._core.agents import Quirks
-from agentrt._core.model.driver import TurnFinished
+from agentrt.agents import Quirks
+from agentrt.effects import TurnFinished
 from claude.rig import INIT, Rig, only, result, state
 from faults.quick import mostly_slow
 

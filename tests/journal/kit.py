@@ -14,13 +14,13 @@ import trio
 
 import agentrt
 from agentrt import Limits
-from agentrt._core.agents import Agent
-from agentrt._core.model.driver import Opening
-from agentrt._core.permissions.policies import Policy
 from agentrt._core.runtime.offer import Offer
 from agentrt._core.runtime.open import serve_session
 from agentrt._core.runtime.protocol_setup import set_up_protocol
 from agentrt._core.runtime.stored import ClaimedSession
+from agentrt.agents import Agent
+from agentrt.lowlevel import Opening
+from agentrt.permissions import Policy
 from agentrt.store import Store
 from runtime.fakes import Incarnations
 

@@ -16,8 +16,6 @@ import trio.lowlevel
 
 import agentrt
 from agentrt import Agent, Limits
-from agentrt._core.model.driver import Opening
-from agentrt._core.permissions.policies import Policy
 from agentrt._core.runtime.offer import Offer
 from agentrt._core.runtime.open import serve_session
 from agentrt._core.runtime.protocol_setup import set_up_protocol
@@ -26,6 +24,8 @@ from agentrt._core.store.reader import SqliteReader
 from agentrt._core.store.service import StoreService
 from agentrt._core.store.sqlite import SqliteBackend
 from agentrt._core.store.writer import Batch, StoreWriter, WriterJob, gathered
+from agentrt.lowlevel import Opening
+from agentrt.permissions import Policy
 from agentrt.testing import MemoryAgent
 
 T = TypeVar("T")

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from agentrt._core.model.checkpoint import Head, Record
-from agentrt._core.model.events import (
+from agentrt._core.store import sqlite
+from agentrt._core.store.reader import SqliteReader
+from agentrt._core.store.sqlite import SqliteBackend
+from agentrt.events import (
     Event,
     Item,
     ItemClosed,
@@ -16,20 +18,11 @@ from agentrt._core.model.events import (
     Notice,
     TextDelta,
     TurnEnded,
+    TurnRecord,
     TurnStarted,
 )
-from agentrt._core.model.state import TurnRecord
-from agentrt._core.store import sqlite
-from agentrt._core.store.base import (
-    Flush,
-    FlushPart,
-    SessionClaim,
-    SessionDescription,
-    SessionQuery,
-    SessionRow,
-)
-from agentrt._core.store.reader import SqliteReader
-from agentrt._core.store.sqlite import SqliteBackend
+from agentrt.lowlevel import Flush, FlushPart, SessionClaim
+from agentrt.store import Head, Record, SessionDescription, SessionQuery, SessionRow
 
 ABOUT = SessionDescription(agent="fake", protocol="acp", cwd="/")
 MANY = 70

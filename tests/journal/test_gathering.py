@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from agentrt import Limits
 from agentrt._cluster.postgres.backend import PostgresBackend
-from agentrt._core.errors import SessionMoved
-from agentrt._core.limits import Limits
-from agentrt._core.model.events import Notice
-from agentrt._core.store.base import Flush, SessionClaim
 from agentrt._core.store.writer import Batch, StoreWriter, WriterJob
+from agentrt.errors import SessionMoved
+from agentrt.events import Notice
+from agentrt.lowlevel import Flush, SessionClaim
 
 PATIENCE = 20.0
 """Seconds."""

@@ -7,22 +7,22 @@ from typing import Any
 import pytest
 
 from agentrt import Limits
-from agentrt._core.model.content import Text
-from agentrt._core.model.events import (
+from agentrt._core.runtime.stored import is_closed, load_closed_log, load_log
+from agentrt._core.store.address import address_of
+from agentrt._core.store.opening import backend_of
+from agentrt.events import (
     AgentState,
     Event,
     QueueChanged,
     QueueEntry,
     State,
     StateChanged,
+    Text,
     TurnEnded,
     TurnStarted,
 )
-from agentrt._core.runtime.stored import is_closed, load_closed_log, load_log
-from agentrt._core.store.address import address_of
-from agentrt._core.store.base import Flush, FlushPart, SessionDescription, SessionRow
-from agentrt._core.store.opening import backend_of
-from agentrt.store import open_store
+from agentrt.lowlevel import Flush, FlushPart
+from agentrt.store import SessionDescription, SessionRow, open_store
 
 ABOUT = SessionDescription(agent="fake", protocol="acp", cwd="/")
 DEAD = State("dead", None, AgentState("fake", "acp"))

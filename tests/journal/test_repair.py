@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from agentrt._core.store.base import CommandAnswer
 from agentrt._core.store.reader import SqliteReader
-from agentrt._core.store.repair import repair
 from agentrt.errors import StoreDamaged, StoreError, StoreInUse
-from agentrt.store import open_store
+from agentrt.storage import repair
+from agentrt.store import CommandAnswer, open_store
 from runtime.fakes import Incarnations, echo
 
 from .kit import again, checked, kept

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from agentrt._core.store import schema, sqlite, writer
 from agentrt._core.store import store as store_module
 from agentrt._core.store.address import address_of
-from agentrt._core.store.opening import reader_of
-from agentrt._core.store.search import excerpt, words_of
 from agentrt._core.store.sqlite import SqliteBackend
 from agentrt._core.store.writer import WriterJob
+from agentrt.storage import excerpt, reader_of, words_of
 from agentrt.store import open_store
 from faults.quick import mostly_slow
 from runtime.fakes import Incarnations, echo

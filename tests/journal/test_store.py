@@ -12,14 +12,12 @@ import pytest
 import trio
 
 import agentrt
-from agentrt._core.model.checkpoint import Record
-from agentrt._core.model.events import Item
-from agentrt._core.model.state import TurnRecord
 from agentrt._core.runtime.open import new_id
 from agentrt._core.store import schema
-from agentrt._core.store.base import CommandAnswer, decode_record, encode_record
 from agentrt.errors import StoreError, StoreInUse
-from agentrt.store import open_store
+from agentrt.events import Item, TurnRecord
+from agentrt.storage import decode_record, encode_record
+from agentrt.store import CommandAnswer, Record, open_store
 from runtime.fakes import Incarnations, asking, echo, every, kinds, obedient
 
 from .kit import again, checked, kept, whole

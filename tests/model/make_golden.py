@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from agentrt._core.model.life import ProcessLifeInput
-from agentrt._core.model.state import SessionState
+from agentrt.lowlevel import SessionState
 
 from .stories import STORIES
 from .talk import Talk

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from agentrt._core.model.content import Diff, Image, ResourceLink, TerminalRef, Text, ToolText
-from agentrt._core.model.driver import (
+from agentrt._core.model.life import ProcessLifeInput
+from agentrt.effects import (
     BlockReceived,
     CommandsSet,
     ModesSet,
@@ -18,19 +18,24 @@ from agentrt._core.model.driver import (
     UsageSet,
     UserContentReceived,
 )
-from agentrt._core.model.events import (
+from agentrt.events import (
     Choice,
     Command,
+    Diff,
     ErrorInfo,
+    Image,
     Modes,
     Notice,
     Option,
     PlanEntry,
     QueueEntry,
+    ResourceLink,
     Task,
+    TerminalRef,
+    Text,
+    ToolText,
     Usage,
 )
-from agentrt._core.model.life import ProcessLifeInput
 
 from .talk import Talk, ask, call
 

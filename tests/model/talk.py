@@ -6,13 +6,15 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from agentrt._core.limits import Limits
-from agentrt._core.model.content import Block
+from agentrt import Limits
 from agentrt._core.model.conversation import Conversation
-from agentrt._core.model.driver import DecisionRequested, Effect, ToolCalled
-from agentrt._core.model.events import (
+from agentrt._core.model.life import ProcessLifeInput
+from agentrt._core.model.turn import TurnMachine
+from agentrt.effects import DecisionRequested, ToolCalled
+from agentrt.events import (
     TERMINAL,
     AgentState,
+    Block,
     Event,
     Item,
     ItemClosed,
@@ -25,6 +27,7 @@ from agentrt._core.model.events import (
     PermissionOption,
     QueueChanged,
     QueueEntry,
+    Snapshot,
     StateChanged,
     TaskChanged,
     TextDelta,
@@ -32,10 +35,7 @@ from agentrt._core.model.events import (
     TurnEnded,
     TurnStarted,
 )
-from agentrt._core.model.life import ProcessLifeInput
-from agentrt._core.model.log import Log
-from agentrt._core.model.state import SessionState, Snapshot
-from agentrt._core.model.turn import TurnMachine
+from agentrt.lowlevel import Effect, Log, SessionState
 
 OPTIONS = [
     PermissionOption("yes", "Allow", "allow_once"),

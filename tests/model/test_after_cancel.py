@@ -13,7 +13,6 @@ from agentrt._core.model.after_cancel import (
     Readiness,
     prompt_end,
 )
-from agentrt._core.model.state import SessionState
 from agentrt.events import (
     Item,
     ItemClosed,
@@ -27,6 +26,7 @@ from agentrt.events import (
     TurnEnded,
     TurnStarted,
 )
+from agentrt.lowlevel import SessionState
 
 E = PromptEnd
 

@@ -13,9 +13,10 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from agentrt._core.limits import Limits
-from agentrt._core.model.content import Diff, Image, TerminalRef, Text, ToolText
-from agentrt._core.model.driver import (
+from agentrt import Limits
+from agentrt._core.model.life import TABLE, ProcessLife, ProcessLifeInput
+from agentrt._core.model.turn import TurnMachineState
+from agentrt.effects import (
     BlockReceived,
     CommandsSet,
     ModesSet,
@@ -27,10 +28,14 @@ from agentrt._core.model.driver import (
     UsageSet,
     UserContentReceived,
 )
-from agentrt._core.model.events import (
+from agentrt.errors import EventsExpired
+from agentrt.events import (
     TERMINAL,
     Command,
+    Diff,
     Event,
+    History,
+    Image,
     ItemDelta,
     ItemOpened,
     ItemStatus,
@@ -38,13 +43,14 @@ from agentrt._core.model.events import (
     Notice,
     PlanEntry,
     QueueEntry,
+    Snapshot,
     Task,
+    TerminalRef,
+    Text,
+    ToolText,
     Usage,
 )
-from agentrt._core.model.life import TABLE, ProcessLife, ProcessLifeInput
-from agentrt._core.model.log import Cursor, EventsExpired
-from agentrt._core.model.state import History, SessionState, Snapshot
-from agentrt._core.model.turn import TurnMachineState
+from agentrt.lowlevel import Cursor, SessionState
 from simulation.fold import Fold
 
 from .talk import Rules, Talk, ask, call, prompted, shown

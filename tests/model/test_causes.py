@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.model.causes import CODES, CONNECTIONS, OURS, Cause, cause_of
-from agentrt._core.model.events import ErrorInfo
+from agentrt._core.model.causes import CODES, CONNECTIONS, OURS, cause_of
+from agentrt.events import Cause, ErrorInfo
 
 RECORDED: list[tuple[Cause | None, str, str, Any]] = [
     # Claude Code

@@ -14,8 +14,7 @@ from typing import Final, get_args
 import pytest
 
 import agentrt
-from agentrt._core.model.causes import Cause
-from agentrt._core.model.events import Outcome
+from agentrt.events import Cause, Outcome
 
 PACKAGE: Final = Path(agentrt.__file__).parent
 REFERENCE: Final = Path(__file__).parents[2] / "docs/reference/codes.md"

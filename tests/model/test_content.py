@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from agentrt._core.model.content import (
+from agentrt.events import (
     Audio,
     Block,
     Diff,

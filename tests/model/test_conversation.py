@@ -5,9 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from agentrt._core.errors import LocalProtocolError
-from agentrt._core.model.content import TerminalRef, Text
-from agentrt._core.model.driver import (
+from agentrt._core.model.life import ProcessLifeInput
+from agentrt.effects import (
     BlockReceived,
     CommandsSet,
     DecisionRequested,
@@ -20,7 +19,8 @@ from agentrt._core.model.driver import (
     UsageSet,
     UserContentReceived,
 )
-from agentrt._core.model.events import (
+from agentrt.errors import LocalProtocolError
+from agentrt.events import (
     Command,
     CommandsChanged,
     ErrorInfo,
@@ -35,13 +35,14 @@ from agentrt._core.model.events import (
     RunningTurn,
     StateChanged,
     Task,
+    TerminalRef,
+    Text,
     TitleChanged,
     TurnEnded,
     TurnStarted,
     Usage,
     UsageChanged,
 )
-from agentrt._core.model.life import ProcessLifeInput
 
 from .talk import Rules, Talk, ask, call, shown
 

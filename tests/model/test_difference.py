@@ -7,18 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from agentrt._core.model.difference import difference
-from agentrt._core.model.events import (
+from agentrt.display import difference
+from agentrt.events import (
     Event,
     Item,
     ItemClosed,
     ItemDelta,
     ItemOpened,
     PermissionClosed,
+    Snapshot,
     TurnEnded,
     TurnStarted,
 )
-from agentrt._core.model.state import SessionState, Snapshot
+from agentrt.lowlevel import SessionState
 
 from .stories import STORIES
 from .talk import Rules, shown

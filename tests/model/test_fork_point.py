@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from agentrt._core.errors import LocalProtocolError
-from agentrt._core.model.content import Text
-from agentrt._core.model.driver import (
-    Effect,
-    TextEnded,
-    TextReceived,
-    ToolCalled,
-    UserContentReceived,
-)
-from agentrt._core.model.events import Item, ItemOpened, ToolCall, TurnEnded, TurnStarted
-from agentrt._core.model.fork_point import ForkPoint, fork_point, shown_until
+from agentrt._core.model.fork_point import fork_point
 from agentrt._core.model.repeats import history_effects
-from agentrt._core.model.state import SessionState
+from agentrt.effects import TextEnded, TextReceived, ToolCalled, UserContentReceived
+from agentrt.errors import LocalProtocolError
+from agentrt.events import ForkPoint, Item, ItemOpened, Text, ToolCall, TurnEnded, TurnStarted
+from agentrt.hosting import shown_until
+from agentrt.lowlevel import Effect, SessionState
 
 
 def state_of(*items: Item) -> SessionState:

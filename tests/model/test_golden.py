@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from agentrt._core.model.events import Event
-from agentrt._core.model.state import SessionState, Snapshot
+from agentrt.events import Event, Snapshot
+from agentrt.lowlevel import SessionState
 
 from .make_golden import FOLDER, trace
 from .stories import STORIES

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from agentrt._core.model.content import Diff, Image, TerminalRef, Text, ToolText
-from agentrt._core.model.driver import (
-    BlockReceived,
-    Retracted,
-    TextEnded,
-    TextReceived,
-    UserContentReceived,
-)
-from agentrt._core.model.events import (
+from agentrt._core.model.items import UNPLACED_CHARS
+from agentrt.effects import BlockReceived, Retracted, TextEnded, TextReceived, UserContentReceived
+from agentrt.events import (
+    Diff,
+    Image,
     ItemDelta,
     ItemOpened,
     ItemStatus,
     Notice,
     Outcome,
+    TerminalRef,
+    Text,
     ThoughtDelta,
     ToolCall,
+    ToolText,
 )
-from agentrt._core.model.items import UNPLACED_CHARS
 
 from .talk import Talk, call
 

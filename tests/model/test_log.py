@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.limits import Limits
-from agentrt._core.model.events import (
+from agentrt import Limits
+from agentrt._core.model.log import JOINED_CHARS, joined
+from agentrt.errors import EventsExpired
+from agentrt.events import (
     Event,
     Item,
     ItemClosed,
@@ -28,8 +30,7 @@ from agentrt._core.model.events import (
     Usage,
     UsageChanged,
 )
-from agentrt._core.model.log import JOINED_CHARS, Cursor, EventsExpired, Log, joined
-from agentrt._core.model.state import SessionState
+from agentrt.lowlevel import Cursor, Log, SessionState
 
 from .talk import shown
 

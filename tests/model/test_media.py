@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from agentrt import Image, LocalProtocolError
-from agentrt._core.model.content import blocks, media_type
-from agentrt.events import Audio, Resource, ResourceLink
+from agentrt._core.model.content import media_type
+from agentrt.events import Audio, Resource, ResourceLink, blocks
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 8
 WAV = b"RIFF\x24\0\0\0WAVEfmt "

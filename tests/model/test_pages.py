@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from agentrt._core.model.checkpoint import Checkpoints, Record, prepend_records, restored
-from agentrt._core.model.content import Text
-from agentrt._core.model.driver import TaskSet, TextReceived, ToolCalled, UserContentReceived
-from agentrt._core.model.events import Task
-from agentrt._core.model.state import History, Snapshot, StoredHistory
+from agentrt._core.model.checkpoint import Checkpoints, prepend_records, restored
+from agentrt.effects import TaskSet, TextReceived, ToolCalled, UserContentReceived
+from agentrt.events import History, Snapshot, Task, Text
+from agentrt.store import Record, StoredHistory
 
 from .talk import Talk
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt import LocalProtocolError
-from agentrt._core.model.content import Text
 from agentrt._core.model.prompt_queue import TABLE, PromptQueue, QueuedState, QueueInput
 from agentrt._core.model.turn import TurnMachine
+from agentrt.events import Text
 
 
 def prompt(entry: str) -> TurnMachine:

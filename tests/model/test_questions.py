@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from agentrt._core.model.content import Text
-from agentrt._core.model.driver import TextReceived
-from agentrt._core.model.events import PermissionOpened, StateChanged, ToolCall
 from agentrt._core.model.life import ProcessLifeInput
 from agentrt._core.model.turn import TurnMachineState
+from agentrt.effects import TextReceived
+from agentrt.events import PermissionOpened, StateChanged, Text, ToolCall
 
 from .talk import OPTIONS, Talk, ask, call
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agentrt._core.model.events import Notice
 from agentrt._core.model.repeats import REPORTED_NOTICES, NoticeLimiter, listed
+from agentrt.events import Notice
 
 NOISE = Notice("warning", "noise", "it rattles", "tick")
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from agentrt._core.model.content import MIN_GROWTH_CHARS, Diff, GrowingText, Text, ToolText
-from agentrt._core.model.events import (
+from agentrt._core.model.content import MIN_GROWTH_CHARS, GrowingText
+from agentrt.events import (
     AgentState,
     Choice,
     Command,
     CommandsChanged,
+    Diff,
     ErrorInfo,
     Event,
     Item,
@@ -27,20 +28,23 @@ from agentrt._core.model.events import (
     PlanEntry,
     QueueChanged,
     QueueEntry,
+    Snapshot,
     State,
     StateChanged,
     Task,
     TaskChanged,
+    Text,
     TextDelta,
     ThoughtDelta,
     TitleChanged,
     ToolCall,
+    ToolText,
     TurnEnded,
     TurnStarted,
     Usage,
     UsageChanged,
 )
-from agentrt._core.model.state import SessionState, Snapshot
+from agentrt.lowlevel import SessionState
 
 from .talk import shown, through_json
 

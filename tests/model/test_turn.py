@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import astuple
 
-from agentrt._core.errors import LocalProtocolError
 from agentrt._core.model.turn import PHASES, TABLE, TurnMachine, TurnMachineInput, TurnMachineState
+from agentrt.errors import LocalProtocolError
 
 LEGAL = {
     ("queued", "start"): "running",

@@ -15,7 +15,7 @@ import yaml
 
 from agentrt import Limits
 from agentrt._cli.arguments import make_parser
-from agentrt._core.config import load_config
+from agentrt.config import load_config
 from postgres.server import Server, programs, unprivileged
 from web.sockets import get, site, status
 

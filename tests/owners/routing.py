@@ -29,13 +29,14 @@ from agentrt._cluster.client import ClusterClient, NotificationListener
 from agentrt._cluster.membership import Membership
 from agentrt._cluster.postgres.commands import Notified, notified_of
 from agentrt._core.model import events as e
-from agentrt._core.store.base import Fenced, decode_events
 from agentrt._core.store.service import OpenSessions, StoreService
-from agentrt._core.store.shared import StoreProcess
 from agentrt._core.store.writer import Batch, WriterJob, _acknowledge, _fence, gathered
 from agentrt._serve.forwarded import serve_forwarded
 from agentrt._serve.hub import Hub
 from agentrt.errors import StoreUnavailable
+from agentrt.lowlevel import Fenced
+from agentrt.storage import decode_events
+from agentrt.store import StoreProcess
 from agentrt.testing import FakeAcpAgent, open_fake_runtime, run_seeded
 from journal.stepped import PassingWriter
 from runtime.fakes import Incarnations

@@ -12,19 +12,10 @@ from itertools import count
 from typing import Any
 
 from agentrt._cluster.rows import Tail, Worker
-from agentrt._core.model.checkpoint import Record
-from agentrt._core.model.events import Event, TurnStarted
-from agentrt._core.model.state import StoredHistory
-from agentrt._core.store.base import (
-    CommandAnswer,
-    Fenced,
-    Flush,
-    FlushPart,
-    LoadedSession,
-    SessionClaim,
-    SessionDescription,
-    SessionQuery,
-    StoreEntry,
+from agentrt.errors import SessionElsewhere, StoreUnavailable
+from agentrt.events import Event, TurnStarted
+from agentrt.lowlevel import Fenced, Flush, FlushPart, SessionClaim
+from agentrt.storage import (
     decode_about,
     decode_events,
     decode_head,
@@ -33,14 +24,20 @@ from agentrt._core.store.base import (
     encode_events,
     encode_record,
 )
-from agentrt._core.store.shared import (
+from agentrt.store import (
+    CommandAnswer,
     CommandStatus,
+    LoadedSession,
     NodeEntry,
+    Record,
+    SessionDescription,
     SessionOwner,
+    SessionQuery,
     StoredCommand,
+    StoredHistory,
+    StoreEntry,
     StoreProcess,
 )
-from agentrt.errors import SessionElsewhere, StoreUnavailable
 
 FRAMES = 2000
 SHORT = 2000

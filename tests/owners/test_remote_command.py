@@ -11,11 +11,10 @@ from trio.testing import MockClock
 
 from agentrt._base.nesting import bare_errors
 from agentrt._cluster.client import ClusterClient
-from agentrt._core.store.base import SessionDescription
-from agentrt._core.store.shared import StoredCommand, StoreProcess
 from agentrt._serve.command_machine import OWNER_PATIENCE_S
 from agentrt._serve.remote_command import ask
 from agentrt.errors import StoreUnavailable
+from agentrt.store import SessionDescription, StoredCommand, StoreProcess
 
 from .tables import Backend, Leases, Rows, Tables
 

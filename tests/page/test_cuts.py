@@ -10,10 +10,9 @@ from typing import Any
 import msgspec
 
 from agentrt import Limits
-from agentrt._core.model.state import SessionState
 from agentrt._serve.previews import Previews
 from agentrt.events import Diff, Item, ItemOpened, TextDelta, ToolCall
-from agentrt.lowlevel import Log
+from agentrt.lowlevel import Log, SessionState
 
 from .kit import HERE, NODE, modules, needs_packages
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import agentrt
-from agentrt._core.permissions.policies import PermissionRequest
 from agentrt._core.permissions.standing import OwnTools
+from agentrt.permissions import PermissionRequest
 from agentrt.testing import FakeAgent, FakeClaudeAgent, ask_policy, scripted_agents
 from tables import for_each
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import agentrt
 from agentrt._core.permissions.pages import read_page
-from agentrt._core.permissions.policies import Allow, Deny, PermissionRequest
+from agentrt.permissions import Allow, Deny, PermissionRequest
 from tables import for_each
 
 EVIL = [

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import agentrt
-from agentrt._core.permissions.policies import Allow, Deny, PermissionRequest
+from agentrt.permissions import Allow, Deny, PermissionRequest
 from tables import for_each
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/guides/permissions.md").read_text()

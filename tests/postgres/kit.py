@@ -11,8 +11,9 @@ from typing import Any
 from agentrt._cluster.postgres.backend import PostgresBackend
 from agentrt._cluster.postgres.connection import connect
 from agentrt._cluster.server import parse as server_of
-from agentrt._core.model.events import TextDelta
-from agentrt._core.store.base import Flush, FlushPart, SessionClaim, SessionDescription
+from agentrt.events import TextDelta
+from agentrt.lowlevel import Flush, FlushPart, SessionClaim
+from agentrt.store import SessionDescription
 
 ABOUT = SessionDescription(agent="fake", protocol="acp", cwd="/")
 

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 from agentrt._cluster.postgres.backend import PostgresBackend
 from agentrt._cluster.server import PostgresServer as Address
-from agentrt._core.store.address import SERVERS, address_of, server_of
-from agentrt._core.store.opening import backend_of, reader_of, writing
+from agentrt._core.store.address import SERVERS, address_of
+from agentrt._core.store.opening import backend_of
 from agentrt.errors import StoreError
+from agentrt.storage import reader_of, server_of, writing
 
 from .server import PASSWORD, Server, free_port
 

@@ -13,9 +13,10 @@ from agentrt._cluster.postgres.commands import Notified, PostgresCommands, Postg
 from agentrt._cluster.postgres.leases import PostgresLeases
 from agentrt._cluster.rows import Tail
 from agentrt._cluster.server import parse as server_of
-from agentrt._core.model.events import Event, TextDelta
-from agentrt._core.store.base import Fenced, Flush, FlushPart, encode_events
-from agentrt._core.store.shared import CommandStatus, SessionOwner, StoredCommand
+from agentrt.events import Event, TextDelta
+from agentrt.lowlevel import Fenced, Flush, FlushPart
+from agentrt.storage import encode_events
+from agentrt.store import CommandStatus, SessionOwner, StoredCommand
 
 from .kit import ABOUT, events, flush, rows
 from .test_nodes import member, process

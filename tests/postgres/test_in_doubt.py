@@ -15,8 +15,8 @@ from agentrt._cluster.postgres.backend import PostgresBackend
 from agentrt._cluster.postgres.connection import PostgresConnection
 from agentrt._cluster.server import PostgresServer as Address
 from agentrt._cluster.server import parse as server_of
-from agentrt._core.store.base import Fenced, Flush, SessionClaim, Unusable
 from agentrt.errors import StoreError, StoreInUse
+from agentrt.lowlevel import Fenced, Flush, SessionClaim, Unusable
 
 from .kit import ABOUT, Proxy, backend_pid, flush, frames, proxy, rows
 from .server import Server
@@ -224,7 +224,7 @@ def test_who_was_replaced_by_one_that_still_writes_writes_nothing_at_all(
 
 
 def test_an_answer_to_a_client_is_kept_with_its_flush(backend: PostgresBackend, url: str) -> None:
-    from agentrt._core.store.base import CommandAnswer
+    from agentrt.store import CommandAnswer
 
     place = backend.create("one", "e", ABOUT)
     one = flush((place, 1, 5))

@@ -23,10 +23,9 @@ from agentrt._cluster.postgres.leases import PostgresLeases
 from agentrt._cluster.server import parse as server_of
 from agentrt._core.runtime.stored import ClaimedSession
 from agentrt._core.session.session import host_of
-from agentrt._core.store.base import Fenced, SessionClaim
-from agentrt._core.store.shared import StoreProcess
 from agentrt.errors import SessionElsewhere, SessionMoved, StoreInUse
-from agentrt.store import open_store
+from agentrt.lowlevel import Fenced, SessionClaim
+from agentrt.store import StoreProcess, open_store
 from journal.kit import again, checked, gone_on_with, kept
 from runtime.fakes import Incarnations, echo
 

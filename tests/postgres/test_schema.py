@@ -14,9 +14,10 @@ from agentrt._cluster.postgres.reader import PostgresReader
 from agentrt._cluster.postgres.schema import Migration
 from agentrt._cluster.server import PostgresServer as Address
 from agentrt._cluster.server import parse as server_of
-from agentrt._core.store.base import CommandAnswer, Flush, FlushPart, Head, Outdated, SessionRow
 from agentrt.errors import StoreError
-from agentrt.store import open_store
+from agentrt.lowlevel import Flush, FlushPart
+from agentrt.storage import Outdated
+from agentrt.store import CommandAnswer, Head, SessionRow, open_store
 from journal.kit import again, checked, kept
 from runtime.fakes import Incarnations, echo
 

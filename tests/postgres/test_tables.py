@@ -21,9 +21,9 @@ from agentrt._cluster.postgres.reader import PostgresReader
 from agentrt._cluster.postgres.statements import CHANNEL
 from agentrt._cluster.rows import Tail
 from agentrt._cluster.server import parse as server_of
-from agentrt._core.store.base import CommandAnswer, Fenced, Flush, FlushPart, SessionClaim
-from agentrt._core.store.shared import StoredCommand
 from agentrt.errors import SessionElsewhere
+from agentrt.lowlevel import Fenced, Flush, FlushPart, SessionClaim
+from agentrt.store import CommandAnswer, StoredCommand
 from faults.quick import mostly_slow
 from owners import tables
 

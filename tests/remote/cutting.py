@@ -9,15 +9,13 @@ from functools import partial
 import trio
 import trio.lowlevel
 
-from agentrt import Limits
-from agentrt._core.runtime.runtime import Runtime
+from agentrt import Limits, Runtime
 from agentrt._serve.address import ServerAddress
 from agentrt._serve.remote.line import ServerLine
 from agentrt._serve.remote.session import RemoteSession
-from agentrt._serve.security import Security
-from agentrt._serve.server import serve
 from agentrt.store import Store
 from agentrt.testing import FakeAcpAgent, MemoryAgent, open_fake_runtime
+from agentrt.web import Security, serve
 
 TOKEN = "the-token-of-the-controllers"
 

@@ -13,21 +13,20 @@ import pytest
 import trio
 
 from agentrt import Limits
-from agentrt._core.errors import (
+from agentrt._serve import commands as c
+from agentrt._serve.address import ServerAddress
+from agentrt._serve.hub import Hub
+from agentrt._serve.remote.line import ServerLine
+from agentrt._serve.remote.session import RemoteSession
+from agentrt.errors import (
     AgentrtError,
     LocalProtocolError,
     SessionNotFound,
     StoreError,
     StoreUnavailable,
 )
-from agentrt._core.model.content import Text
-from agentrt._core.model.events import Event, Notice, TurnEnded, TurnStarted
-from agentrt._core.model.state import SessionState
-from agentrt._serve import commands as c
-from agentrt._serve.address import ServerAddress
-from agentrt._serve.hub import Hub
-from agentrt._serve.remote.line import ServerLine
-from agentrt._serve.remote.session import RemoteSession
+from agentrt.events import Event, Notice, Text, TurnEnded, TurnStarted
+from agentrt.lowlevel import SessionState
 from agentrt.store import open_store
 
 from .cutting import Stage, stage

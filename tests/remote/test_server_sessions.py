@@ -9,7 +9,7 @@ import pytest
 
 from agentrt._cli.exit_status import UsageError
 from agentrt._cli.servers import find_session, newest_sessions
-from agentrt._core.errors import SessionNotFound
+from agentrt.errors import SessionNotFound
 from agentrt.store import open_store
 
 from .cutting import stage

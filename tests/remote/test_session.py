@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from agentrt._core.model.content import Text
-from agentrt._core.model.events import AgentState, State, StateChanged, TurnEnded, TurnStarted
-from agentrt._core.model.state import SessionState
 from agentrt._serve.remote.line import ServerLine
 from agentrt._serve.remote.session import RemoteSession
+from agentrt.events import AgentState, State, StateChanged, Text, TurnEnded, TurnStarted
+from agentrt.lowlevel import SessionState
 
 
 class Lines:

@@ -9,7 +9,7 @@ from typing import Any
 import trio
 
 import agentrt
-from agentrt._core.model.events import Event
+from agentrt.events import Event
 from agentrt.testing import FakeAcpAgent, MemoryAgent, open_fake_session
 
 Script = Callable[[FakeAcpAgent], Awaitable[None]]

@@ -13,7 +13,7 @@ from test_runtime import RESUMES, runtime_with
 from trio.testing import MockClock
 
 import agentrt
-from agentrt._core.config import Config
+from agentrt.config import Config
 from agentrt.testing import open_fake_runtime
 
 

@@ -25,9 +25,9 @@ from test_claude_control import controlled
 from trio.testing import assert_checkpoints
 
 import agentrt
-from agentrt._core.agents import BUILT_IN
-from agentrt._core.store.base import SessionDescription
 from agentrt._core.store.service import service_of
+from agentrt.agents import BUILT_IN
+from agentrt.store import SessionDescription
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
 from public import HOMES, PUBLIC
 

@@ -18,8 +18,8 @@ import trio.testing
 from trio.testing import MockClock
 
 import agentrt
-from agentrt._core.process.pipes import Transport
 from agentrt._core.process.streams import Streams, StreamTransport
+from agentrt.agents import Transport
 from agentrt.testing import FakeAcpAgent, FakeCodexAgent, MemoryAgent
 
 pytestmark = pytest.mark.usefixtures("forked_demo")

@@ -12,10 +12,10 @@ from fakes import Script, session_with
 
 from agentrt import Session
 from agentrt._core.acp.files import NotAllowed, Roots
-from agentrt._core.errors import RequestError
-from agentrt._core.model.content import JsonObject
-from agentrt._core.session.interfaces import ClientGone
 from agentrt._core.session.session import host_of
+from agentrt.errors import RequestError
+from agentrt.events import JsonObject
+from agentrt.hosting import ClientGone
 from agentrt.testing import FakeAcpAgent
 
 PATIENCE = 20.0

@@ -13,8 +13,8 @@ from fakes import Script, echo, log_of, session_with
 
 import agentrt
 from agentrt import LocalProtocolError, Notice, TurnEnded
-from agentrt._core.model.content import JsonObject
 from agentrt.errors import RequestError
+from agentrt.events import JsonObject
 from agentrt.testing import FakeAcpAgent, FakeClaudeAgent, MemoryAgent, open_fake_session
 from agentrt.tools import ExtensionContext, extension
 

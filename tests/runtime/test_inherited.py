@@ -10,8 +10,8 @@ import pytest
 
 import agentrt
 from agentrt._cli.setup import agents_environment
-from agentrt._core.config import Config, ServeSettings, load_config
 from agentrt._core.process.inherited import inherited
+from agentrt.config import Config, ServeSettings, load_config
 from hostile.kit import SHORT, bad_agent
 from tables import for_each
 

@@ -17,7 +17,7 @@ from mcp_types import ToolListChangedNotification
 
 from agentrt._core.tools.bridge import Endpoint, serve_tools
 from agentrt._core.tools.server import ToolServer
-from agentrt._core.tools.tools import tool
+from agentrt.tools import tool
 
 MODES = {"auto": "2026-07-28", "2026-07-28": "2026-07-28", "legacy": "2025-11-25"}
 """What a client is told, and the revision that it then speaks."""

@@ -23,8 +23,8 @@ from mcp.server.mcpserver import Context
 from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool
 
 import agentrt
-from agentrt._core.model.content import JsonObject
-from agentrt._core.wire.json import encode_line
+from agentrt.events import JsonObject
+from agentrt.jsonrpc import encode_line
 from agentrt.testing import FakeClaudeAgent, MemoryAgent, open_fake_runtime, open_fake_session
 from runtime.fakes import echo, obedient, session_with
 

@@ -10,7 +10,7 @@ import trio
 from fakes import Incarnations, echo
 
 import agentrt
-from agentrt._core.config import Config
+from agentrt.config import Config
 from agentrt.testing import open_fake_runtime
 
 DEMO = agentrt.agents.acp([sys.executable, "-m", "agentrt.demo"], name="demo")

@@ -13,8 +13,8 @@ from fakes import Script, log_of, session_with
 
 import agentrt
 from agentrt import LocalProtocolError, Notice
-from agentrt._core.model.content import JsonObject
 from agentrt._core.session.session import host_of
+from agentrt.events import JsonObject
 from agentrt.testing import FakeAcpAgent
 from agentrt.tools import TerminalExit, TerminalOutput
 

@@ -14,10 +14,13 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.model.content import JsonObject
-from agentrt._core.model.driver import DecisionRequested
-from agentrt._core.model.events import PermissionOption
-from agentrt._core.permissions.policies import (
+from agentrt import open_runtime, open_session
+from agentrt._core.permissions.policies import request_of
+from agentrt._core.permissions.programs import Verdict
+from agentrt._core.permissions.rules import PermissionRule
+from agentrt.effects import DecisionRequested
+from agentrt.events import JsonObject, PermissionOption
+from agentrt.permissions import (
     Allow,
     Ask,
     Decision,
@@ -28,13 +31,8 @@ from agentrt._core.permissions.policies import (
     ask,
     choose_option,
     deny_all,
-    request_of,
     rules,
 )
-from agentrt._core.permissions.programs import Verdict
-from agentrt._core.permissions.rules import PermissionRule
-from agentrt._core.runtime.open import open_session
-from agentrt._core.runtime.runtime import open_runtime
 
 CWD = "/work/project"
 

@@ -14,18 +14,17 @@ from child_programs import PATIENT, Lines, python, started
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.errors import LocalProtocolError
 from agentrt._core.process import pipes
 from agentrt._core.process.pipes import (
     FIRST_PIECE_BYTES,
     MIN_PIECE_BYTES,
     PIECE_S,
     READ_BYTES,
-    LineWriter,
     ReadEnd,
-    Transport,
-    read_loop,
 )
+from agentrt.agents import Transport
+from agentrt.errors import LocalProtocolError
+from agentrt.process import LineWriter, read_loop
 
 
 class Pipe(Transport):

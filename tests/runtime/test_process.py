@@ -17,12 +17,12 @@ import pytest
 import trio.testing
 from child_programs import PATIENT, QUICK, Lines, python, running, sh, started, until_gone
 
-from agentrt._core.errors import AgentNotFound, AgentStartError
-from agentrt._core.limits import Limits
+from agentrt import Limits
 from agentrt._core.process.chosen import LAYER
 from agentrt._core.process.layer import MARKER
-from agentrt._core.process.pipes import LineWriter, read_loop
 from agentrt._core.process.process import AgentProcess, close
+from agentrt.errors import AgentNotFound, AgentStartError
+from agentrt.process import LineWriter, read_loop
 
 # --- start
 

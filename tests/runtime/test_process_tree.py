@@ -25,7 +25,7 @@ from child_programs import (
     until,
 )
 
-from agentrt._core.limits import Limits
+from agentrt import Limits
 from agentrt._core.process import process
 from agentrt._core.process.descendants import ProcessId, identify, list_processes
 from agentrt._core.process.process import AgentProcess, close

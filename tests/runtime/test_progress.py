@@ -6,7 +6,7 @@ import trio
 from fakes import session_with, unresponsive
 
 import agentrt
-from agentrt._core.model.driver import ToolCalled
+from agentrt.effects import ToolCalled
 from web.tool_calls import Calls
 
 

@@ -351,7 +351,7 @@ async def test_what_cannot_be_meant_is_refused(place: Place, wrong: Any) -> None
 
 
 async def test_a_runtime_trusts_what_its_configuration_lists(place: Place) -> None:
-    from agentrt._core.config import Config
+    from agentrt.config import Config
 
     other = place.home / "other"
     other.mkdir()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 import agentrt
-from agentrt._core.agents import Quirks
-from agentrt._core.model.driver import Opening
 from agentrt._core.runtime.offer import Offer
-from agentrt._core.runtime.protocol_setup import limits_for, set_up_protocol
+from agentrt._core.runtime.protocol_setup import set_up_protocol
+from agentrt.agents import Quirks
+from agentrt.hosting import limits_for
+from agentrt.lowlevel import Opening
 
 SLOW = agentrt.agents.acp(["slow"], quirks=Quirks(stdin_close_grace_s=8.0, resend_cancel=True))
 

@@ -6,7 +6,7 @@ import pytest
 import trio
 from fakes import log_of, session_with
 
-from agentrt._core.model.log import EventsExpired
+from agentrt.errors import EventsExpired
 from agentrt.testing import FakeAcpAgent
 
 MIB = 1024 * 1024

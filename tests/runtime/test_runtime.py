@@ -14,9 +14,9 @@ from fakes import Incarnations, Script, asking, echo, log_of, obedient, unrespon
 from trio.testing import MockClock
 
 import agentrt
-from agentrt._core.config import Config
-from agentrt._core.runtime.protocol_setup import limits_for
-from agentrt._core.runtime.runtime import Runtime, open_runtime
+from agentrt import Runtime, open_runtime
+from agentrt.config import Config
+from agentrt.hosting import limits_for
 from agentrt.testing import FakeAcpAgent, MemoryAgent, open_fake_runtime
 
 pytestmark = pytest.mark.usefixtures("forked_demo")

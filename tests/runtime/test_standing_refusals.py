@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 import agentrt
 from agentrt import LocalProtocolError, Policy
-from agentrt._core.model.content import JsonObject
-from agentrt._core.permissions.policies import PermissionRequest
-from agentrt._core.permissions.standing import ChangingPolicy, Standing, as_claude_rules, is_unasked
+from agentrt._core.permissions.standing import Standing, as_claude_rules, is_unasked
+from agentrt.events import JsonObject
+from agentrt.hosting import ChangingPolicy
+from agentrt.permissions import PermissionRequest
 from agentrt.testing import (
     FakeAcpAgent,
     FakeClaudeAgent,

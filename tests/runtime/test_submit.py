@@ -7,7 +7,7 @@ import trio
 from fakes import Incarnations, echo, kinds, log_of, obedient, session_with, unresponsive
 
 import agentrt
-from agentrt._core.model.driver import ToolCalled
+from agentrt.effects import ToolCalled
 from agentrt.testing import FakeAcpAgent
 
 

@@ -15,13 +15,13 @@ import msgspec
 import pytest
 import trio
 
-from agentrt._core.limits import Limits
-from agentrt._core.model.content import JsonObject
+from agentrt import Limits
 from agentrt._core.tools import bridge as tool_bridge
 from agentrt._core.tools.bridge import Endpoint, serve_tools
 from agentrt._core.tools.server import ToolServer
-from agentrt._core.tools.tools import ToolContext, tool
-from agentrt._core.wire.json import encode_line
+from agentrt.events import JsonObject
+from agentrt.jsonrpc import encode_line
+from agentrt.tools import ToolContext, tool
 
 
 @tool

@@ -12,10 +12,11 @@ import pytest
 import trio
 import trio.testing
 
-from agentrt._core.model.content import JsonObject
 from agentrt._core.tools.server import ToolConnection, ToolServer
-from agentrt._core.tools.tools import ToolContext, ToolError, tool
-from agentrt._core.wire.json import encode_line
+from agentrt.errors import ToolError
+from agentrt.events import JsonObject
+from agentrt.jsonrpc import encode_line
+from agentrt.tools import ToolContext, tool
 
 
 class Client:

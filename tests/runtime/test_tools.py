@@ -19,9 +19,10 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.model.content import Image, JsonObject, Text
-from agentrt._core.tools.tools import Tool, ToolContext, ToolError, call_tool, tool
-from agentrt._core.wire.mcp import ToolOutcome
+from agentrt.errors import ToolError
+from agentrt.events import Image, JsonObject, Text
+from agentrt.hosting import ToolOutcome, call_tool
+from agentrt.tools import Tool, ToolContext, tool
 
 
 class Colour(enum.Enum):

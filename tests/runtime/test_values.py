@@ -92,7 +92,7 @@ async def test_a_queued_prompt_that_cannot_be_sent_fails_alone(
     autojump_clock: trio.abc.Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever a driver raises about it."""
-    from agentrt._core.acp.driver import AcpDriver
+    from agentrt.lowlevel import AcpDriver
 
     prompt = AcpDriver.prompt
 

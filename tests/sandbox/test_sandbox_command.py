@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agentrt._core.config import ConfigError, load_config
+from agentrt.config import ConfigError, load_config
 from agentrt.sandbox import Sandbox
 
 Agentrt = Callable[..., "subprocess.CompletedProcess[str]"]

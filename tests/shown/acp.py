@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from agentrt._core.model.driver import ServiceRequested, TurnFinished
+from agentrt.effects import ServiceRequested, TurnFinished
 from model.talk import Talk
 
 from .leaves import Examples, Leaf, leaves_of

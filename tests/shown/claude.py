@@ -20,13 +20,13 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from agentrt._core.claude.driver import ClaudeDriver
 from agentrt._core.claude.ignored import IGNORED as IGNORED_TYPES
 from agentrt._core.claude.ignored import IGNORED_SYSTEM
-from agentrt._core.claude.options import ClaudeOptions
-from agentrt._core.errors import LocalProtocolError
-from agentrt._core.model.content import Text
-from agentrt._core.model.driver import DecisionAnswer, Effect, Opening, TurnBegan, TurnFinished
+from agentrt.claude import ClaudeOptions
+from agentrt.effects import TurnBegan, TurnFinished
+from agentrt.errors import LocalProtocolError
+from agentrt.events import Text
+from agentrt.lowlevel import ClaudeDriver, DecisionAnswer, Effect, Opening
 from claude.rig import Json, Rig
 from model.talk import Talk
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from agentrt._core.codex.ignored import IGNORED
-from agentrt._core.model.driver import TurnFinished
+from agentrt.effects import TurnFinished
 from codex.codex_kit import THREAD, Peer, prompted
 from model.talk import Talk
 

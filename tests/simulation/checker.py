@@ -14,7 +14,7 @@ import trio
 
 from agentrt import Limits, TurnResult
 from agentrt._core.model import events as e
-from agentrt._core.model.log import Cursor
+from agentrt.lowlevel import Cursor
 
 from .agent import AGENTRT, OWN, TAG, TOKEN
 from .book import Prompt

@@ -11,9 +11,8 @@ from msgspec.structs import replace
 
 import agentrt
 from agentrt import Allow, Deny, Limits, PermissionRequest
-from agentrt._core.errors import LocalProtocolError, RequestError
-from agentrt._core.permissions.policies import Policy, allow_all, deny_all
-from agentrt.permissions import Ask
+from agentrt.errors import LocalProtocolError, RequestError
+from agentrt.permissions import Ask, Policy, allow_all, deny_all
 
 from .checker import TAG
 

@@ -18,12 +18,11 @@ import msgspec
 import trio
 
 from agentrt._core.model import events as e
-from agentrt._core.model.log import Log
 from agentrt._core.process.pipes import READ_BYTES
 from agentrt._core.store import schema
-from agentrt._core.store.base import Flush
 from agentrt._core.store.persister import LogPersister, Persist
 from agentrt._core.store.writer import Batch, WriterJob, gathered
+from agentrt.lowlevel import Flush, Log
 from journal.stepped import SteppedStore
 
 from .agent import AGENTRT, TOKEN

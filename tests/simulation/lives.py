@@ -24,7 +24,7 @@ from .rules import rule
 from .rules_of_viewers import come_back, tabs
 
 if TYPE_CHECKING:
-    from agentrt._core.runtime.runtime import Runtime
+    from agentrt import Runtime
 
     from .world import World
 

@@ -16,8 +16,10 @@ import trio
 
 from agentrt import AgentStartError, Limits
 from agentrt._base.nesting import open_service_nursery
-from agentrt._core.process.pipes import READ_BYTES, Transport, read_loop
+from agentrt._core.process.pipes import READ_BYTES
 from agentrt._core.process.process import close
+from agentrt.agents import Transport
+from agentrt.process import read_loop
 
 
 class Program(Protocol):

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from agentrt._core.model.conversation import Conversation
-from agentrt._core.model.log import Log
-from agentrt._core.model.state import SessionState
+from agentrt.lowlevel import Log, SessionState
 
 from .checker import SLACK, TERMINAL
 from .fold import Fold

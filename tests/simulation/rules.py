@@ -12,7 +12,7 @@ import trio
 from msgspec.structs import replace
 
 import agentrt
-from agentrt._core.errors import LocalProtocolError, RequestError
+from agentrt.errors import LocalProtocolError, RequestError
 
 from .host import Actor
 

@@ -17,15 +17,15 @@ from trio.testing import wait_all_tasks_blocked
 
 import agentrt
 from agentrt import Agent as AgentSpec
-from agentrt import Limits, Session
-from agentrt._core.model.driver import Opening
+from agentrt import Limits, Runtime, Session
 from agentrt._core.runtime.offer import Offer
 from agentrt._core.runtime.open import serve_session
 from agentrt._core.runtime.protocol_setup import set_up_protocol
-from agentrt._core.runtime.runtime import Runtime, Source, serve_runtime
+from agentrt._core.runtime.runtime import Source, serve_runtime
 from agentrt._core.runtime.stored import ClaimedSession
 from agentrt._serve.hub import Hub
 from agentrt.claude import ClaudeOptions
+from agentrt.lowlevel import Opening
 
 from . import kept, lives, quiet, rules, rules_of_viewers
 from .acp2_agent import Acp2Agent

@@ -20,7 +20,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 import agentrt
 from agentrt._cli.arguments import make_parser
 from agentrt._cli.commands.serve import open_tracing
-from agentrt._core.config import load_config
+from agentrt.config import load_config
 from agentrt.testing import FakeAcpAgent, FakeAgent, FakeClaudeAgent, scripted_agents
 from runtime.fakes import Incarnations, asking, echo, session_with
 

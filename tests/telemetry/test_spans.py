@@ -8,11 +8,20 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.model.content import Image, Text
-from agentrt._core.model.events import (
+from agentrt._core.telemetry.spans import (
+    Operation,
+    SpanChange,
+    SpanEnd,
+    SpanEvent,
+    Spans,
+    SpanStart,
+    together,
+)
+from agentrt.events import (
     AgentState,
     ErrorInfo,
     Event,
+    Image,
     Item,
     ItemClosed,
     ItemOpened,
@@ -27,20 +36,12 @@ from agentrt._core.model.events import (
     StateChanged,
     Task,
     TaskChanged,
+    Text,
     TextDelta,
     ToolCall,
     TurnEnded,
     TurnStarted,
     Usage,
-)
-from agentrt._core.telemetry.spans import (
-    Operation,
-    SpanChange,
-    SpanEnd,
-    SpanEvent,
-    Spans,
-    SpanStart,
-    together,
 )
 
 OPTIONS = [PermissionOption("yes", "Yes", "allow_once")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from trio.testing import MockClock
 
+from agentrt import Limits
 from agentrt._cli.repl.conversation import what_is_meant
 from agentrt._cli.repl.export import exported
 from agentrt._cli.repl.slash_commands import COMMANDS as OURS
@@ -14,11 +15,9 @@ from agentrt._cli.screen.status import status_line
 from agentrt._cli.screen.style import Painter, ScrollingText
 from agentrt._cli.setup import Setup
 from agentrt._cli.text import folded, wrapped
-from agentrt._core.agents import BUILT_IN
-from agentrt._core.config import Config
-from agentrt._core.limits import Limits
-from agentrt._core.model.content import Text
-from agentrt._core.model.events import (
+from agentrt.agents import BUILT_IN
+from agentrt.config import Config
+from agentrt.events import (
     AgentState,
     Command,
     CommandsChanged,
@@ -29,13 +28,14 @@ from agentrt._core.model.events import (
     ModesChanged,
     State,
     StateChanged,
+    Text,
     ToolCall,
     TurnEnded,
     TurnStarted,
     Usage,
     UsageChanged,
 )
-from agentrt._core.model.state import SessionState
+from agentrt.lowlevel import SessionState
 
 
 def test_a_turn_has_no_hard_limit_unless_one_was_set() -> None:

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from agentrt._cli.repl.export import exported
-from agentrt._core.model.content import Text
-from agentrt._core.model.events import Item, ItemOpened, TurnStarted
-from agentrt._core.model.state import SessionState
+from agentrt.events import Item, ItemOpened, Text, TurnStarted
+from agentrt.lowlevel import SessionState
 
 PIECES = st.sampled_from(
     [

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentrt._core.config import ConfigError, load_config
+from agentrt.config import ConfigError, load_config
 
 ONE_SHOT = ["-p", "hello", "--agent", "demo", "--store", "off"]
 

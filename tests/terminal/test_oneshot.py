@@ -13,8 +13,8 @@ import pytest
 from program import FAST_DEMO, PATIENCE, Program, fake_claude, odd
 
 from agentrt._cli.main import main
-from agentrt._core.model.events import Event
-from agentrt._core.model.state import SessionState
+from agentrt.events import Event
+from agentrt.lowlevel import SessionState
 
 
 def events(output: str) -> list[dict[str, Any]]:

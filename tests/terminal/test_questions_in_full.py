@@ -11,19 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
+from agentrt import Session
 from agentrt._cli.repl.asking import BAR, READING_TIME_S, Asker, Pages
 from agentrt._cli.repl.view import View
-from agentrt._core.model.content import Diff, JsonObject
-from agentrt._core.model.events import (
+from agentrt.display import reveal
+from agentrt.events import (
+    Diff,
     Item,
     ItemOpened,
+    JsonObject,
     PermissionClosed,
     PermissionOpened,
     PermissionOption,
     ToolCall,
 )
-from agentrt._core.model.reveal import reveal
-from agentrt._core.session.session import Session
 
 OPTIONS = [
     PermissionOption("ok", "Allow", "allow_once"),

@@ -329,7 +329,7 @@ def test_an_earlier_conversation_is_gone_on_with(program: Program) -> None:
 
 def test_agents_that_keep_no_list_are_resumed_by_our_own_notes(program: Program) -> None:
     from agentrt._cli.state import remember, remembered
-    from agentrt._core.session.settings import AgentSession
+    from agentrt.agents import AgentSession
 
     folder = str(program.folder)
     before = os.environ.get("XDG_STATE_HOME")

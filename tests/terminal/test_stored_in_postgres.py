@@ -18,7 +18,7 @@ from test_repl import PROMPT
 from test_serve import serving
 
 from agentrt._cluster.server import parse as server_of
-from agentrt._core.store.opening import writing
+from agentrt.storage import writing
 from agentrt.store import open_store
 from journal.kit import kept
 from postgres.server import PASSWORD, Server, free_port

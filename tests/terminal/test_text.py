@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agentrt._cli.repl.view import COMPARED_LINES, changes, show_diff
 from agentrt._cli.text import escaped, one_line, plain, safe, without_controls
-from agentrt._core.model.content import Diff
+from agentrt.events import Diff
 
 FORMATS = ("Cf", "Zl", "Zp")
 """Unicode's categories of characters that format, and that separate lines and paragraphs."""

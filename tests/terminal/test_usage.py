@@ -20,7 +20,7 @@ from agentrt._cli.arguments import make_parser
 from agentrt._cli.main import main
 from agentrt._cli.setup import choose_agent
 from agentrt._cli.subcommands import SESSION_OPTIONS, SUBCOMMANDS
-from agentrt._core.config import Config
+from agentrt.config import Config
 
 
 def test_the_version_is_reported_by_either_name_of_the_program(program: Program) -> None:

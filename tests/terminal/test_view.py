@@ -11,8 +11,7 @@ from agentrt._cli.repl.view import KEPT_LINES, CallView, View, text_of_line
 from agentrt._cli.screen.cards import full, has_more, printed
 from agentrt._cli.screen.drawing import Drawing
 from agentrt._cli.screen.style import Painter, ScrollingText
-from agentrt._core.model.content import ResourceLink, Text, ToolText
-from agentrt._core.model.events import (
+from agentrt.events import (
     ErrorInfo,
     Event,
     Item,
@@ -25,10 +24,13 @@ from agentrt._core.model.events import (
     PlanEntry,
     QueueChanged,
     QueueEntry,
+    ResourceLink,
     Task,
     TaskChanged,
+    Text,
     TextDelta,
     ToolCall,
+    ToolText,
     TurnEnded,
     TurnStarted,
 )

@@ -16,7 +16,7 @@ from trio.testing import MockClock
 
 import agentrt
 from agentrt import testing
-from agentrt._core.model.events import (
+from agentrt.events import (
     Item,
     ItemClosed,
     ItemDelta,

@@ -9,9 +9,8 @@ from typing import Any
 import msgspec
 
 import agentrt
-from agentrt._core.trace.conversation import TraceConversation, TraceRow
-from agentrt._core.trace.record import TraceRecord
 from agentrt.testing import check_log
+from agentrt.tracing import TraceConversation, TraceRecord, TraceRow
 from simulation.fold import Fold
 
 _WRONG = frozenset(

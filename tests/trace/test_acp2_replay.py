@@ -11,8 +11,8 @@ import pytest
 import trio
 
 import agentrt
-from agentrt._core.trace.record import TraceRecord
 from agentrt.testing import Replay
+from agentrt.tracing import TraceRecord
 
 FOLDER = Path(__file__).parents[1] / "acp" / "transcripts2"
 TURNS = {

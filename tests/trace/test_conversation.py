@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from agentrt._core.trace.conversation import TraceConversation, TraceRow
-from agentrt._core.trace.record import TraceKind, TraceRecord, read_trace
+from agentrt.tracing import TraceConversation, TraceKind, TraceRecord, TraceRow, read_trace
 
 
 def record(t: float, kind: TraceKind, message: Any = None, **fields: Any) -> TraceRecord:

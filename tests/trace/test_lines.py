@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from agentrt._core.trace import assemble
 from agentrt._core.trace.assemble import Assembler
-from agentrt._core.trace.record import Piece, TraceRecord
-from agentrt._core.trace.redact import REDACTED, Redaction
+from agentrt._core.trace.record import Piece
+from agentrt._core.trace.redact import Redaction
+from agentrt.tracing import REDACTED, TraceRecord
 
 
 def records(*pieces: Piece) -> list[TraceRecord]:

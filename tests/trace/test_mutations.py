@@ -13,7 +13,6 @@ import pytest
 from msgspec.structs import replace
 
 import agentrt
-from agentrt._core.trace.record import TraceRecord, read_trace
 from agentrt.testing import Replay, ReplayMismatch, mutations, run_seeded
 from agentrt.testing.mutations import (
     Records,
@@ -23,6 +22,7 @@ from agentrt.testing.mutations import (
     received,
     split,
 )
+from agentrt.tracing import TraceRecord, read_trace
 from faults import wellformed
 from faults.quick import chosen, mostly_slow
 from faults.wellformed import outcomes

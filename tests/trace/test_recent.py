@@ -6,7 +6,8 @@ import trio
 import trio.testing
 
 from agentrt._core.session.session import host_of
-from agentrt._core.trace.subscription import MAX_ROWS, RecentWire
+from agentrt._core.trace.subscription import MAX_ROWS
+from agentrt.tracing import RecentWire
 from runtime.fakes import echo, session_with
 
 

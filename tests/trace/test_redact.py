@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.trace.redact import REDACTED, Redaction
+from agentrt._core.trace.redact import Redaction
+from agentrt.tracing import REDACTED
 from tables import for_each
 
 SECRETS = {

@@ -11,8 +11,8 @@ import pytest
 import trio
 
 import agentrt
-from agentrt._core.trace.record import TraceRecord
 from agentrt.testing import Replay, ReplayMismatch, replay
+from agentrt.tracing import TraceRecord
 
 # --- what a host may do otherwise
 

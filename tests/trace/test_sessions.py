@@ -11,9 +11,10 @@ import trio
 
 import agentrt
 from agentrt._core.session.session import host_of
-from agentrt._core.trace.record import Piece, read_trace
+from agentrt._core.trace.record import Piece
 from agentrt._core.trace.subscription import MAX_BUFFERED_BYTES
 from agentrt.testing import FakeAcpAgent
+from agentrt.tracing import read_trace
 from runtime.fakes import echo, session_with
 
 

@@ -15,8 +15,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentrt._core.trace.assemble import MAX_SINGLE_LINES, Assembler
-from agentrt._core.trace.record import Piece, TraceReader, TraceRecord, Written
-from agentrt._core.trace.redact import REDACTED, Redaction
+from agentrt._core.trace.record import Piece, Written
+from agentrt._core.trace.redact import Redaction
+from agentrt.tracing import REDACTED, TraceReader, TraceRecord
 from tables import for_each
 
 from .test_redact import SECRETS

@@ -8,12 +8,13 @@ import msgspec
 import pytest
 
 import agentrt
-from agentrt._core.model.log import Cursor
 from agentrt._core.session.session import host_of
 from agentrt._core.trace.assemble import Assembler
-from agentrt._core.trace.record import Piece, TraceRecord
+from agentrt._core.trace.record import Piece
 from agentrt._core.trace.redact import Redaction
+from agentrt.lowlevel import Cursor
 from agentrt.testing import Replay, ReplayMismatch, run_seeded
+from agentrt.tracing import TraceRecord
 
 from .transcripts import ALL, converted
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agentrt._core.trace.record import TraceKind, TraceRecord
+from agentrt.tracing import TraceKind, TraceRecord
 
 _TESTS = Path(__file__).parents[1]
 ACP = {path.stem: path for path in sorted((_TESTS / "acp" / "transcripts").glob("*.ndjson"))}

@@ -9,13 +9,13 @@ from typing import Any
 import trio
 from wire_client import View, Wire, WireClient
 
-from agentrt._core.runtime.runtime import Runtime
+from agentrt import Runtime
 from agentrt._serve.hub import Hub
 from agentrt._serve.native import NATIVE
 from agentrt._serve.refusal import ConnectionRefusal
-from agentrt._serve.security import Role
 from agentrt._serve.viewer import Viewer
 from agentrt.testing import open_fake_runtime
+from agentrt.web import Role
 from runtime.fakes import Incarnations, Script
 
 

@@ -25,10 +25,8 @@ from typing import Any
 
 import trio
 
-from agentrt._core.runtime.runtime import open_runtime
-from agentrt._serve.security import Security
-from agentrt._serve.server import serve
-from agentrt._serve.site import Site
+from agentrt import open_runtime
+from agentrt.web import Security, Site, serve
 from web.socket_tab import Tab, opened, outcomes, tab, text
 from web.sockets import TOKEN, websocket
 from web.wire_client import WireClient

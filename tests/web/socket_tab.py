@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from agentrt._serve.site import Site
+from agentrt.web import Site
 from web.sockets import TOKEN, Client, frame, offer, websocket
 from web.wire_client import View, Wire, WireClient
 

@@ -16,9 +16,8 @@ import trio
 from msgspec import structs
 
 from agentrt import Limits
-from agentrt._serve.security import Role, Security
 from agentrt._serve.server import open_site
-from agentrt._serve.site import Site
+from agentrt.web import Role, Security, Site
 
 TOKEN = "the-token-of-the-controllers"
 WATCH = "the-token-of-the-viewers"

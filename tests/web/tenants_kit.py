@@ -12,16 +12,12 @@ from typing import Any
 
 import trio
 
-from agentrt import Limits
-from agentrt._core.runtime.runtime import Runtime
+from agentrt import Limits, Runtime
 from agentrt._core.store.address import address_of
 from agentrt._core.store.opening import open_address, process_of
-from agentrt._core.store.shared import StoreProcess
-from agentrt._serve.security import Security
-from agentrt._serve.server import serve
-from agentrt._serve.site import Site
+from agentrt.store import StoreProcess
 from agentrt.testing import open_fake_runtime
-from agentrt.web import Tenant
+from agentrt.web import Security, Site, Tenant, serve
 from runtime.fakes import Incarnations, Script
 from web.sockets import TOKEN, Client, frame, offer, websocket
 

@@ -17,11 +17,10 @@ from test_native_stored import stored_stage
 from wire_client import WireClient
 
 import agentrt
-from agentrt import Limits
-from agentrt._core.config import Config
-from agentrt._core.model.content import plain_text
-from agentrt._core.runtime.runtime import Runtime
+from agentrt import Limits, Runtime
 from agentrt._serve.hub import Hub
+from agentrt.config import Config
+from agentrt.events import plain_text
 from agentrt.store import open_store
 from journal.kit import abandoned
 from postgres.server import Server

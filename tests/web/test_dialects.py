@@ -17,7 +17,6 @@ from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_client_st
 import agentrt
 from agentrt._serve.foreign import served
 from agentrt._serve.refusal import ConnectionRefusal
-from agentrt._serve.security import Role
 from agentrt._serve.viewer import Viewer
 from agentrt.asgi import Application
 from agentrt.events import Text, TextDelta, TurnEnded
@@ -30,7 +29,7 @@ from agentrt.lowlevel import (
     ViewedSession,
 )
 from agentrt.testing import open_fake_runtime
-from agentrt.web import Security, serve
+from agentrt.web import Role, Security, serve
 from runtime.fakes import Incarnations, echo
 
 

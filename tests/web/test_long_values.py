@@ -15,12 +15,11 @@ from sockets import TOKEN, Client, frame, websocket
 from trio.testing import MockClock
 
 import agentrt
-from agentrt._core.model.driver import Started
 from agentrt._serve.commands import COMMAND_CHARS
-from agentrt._serve.security import Security
 from agentrt._serve.server import open_site
-from agentrt._serve.site import Site
+from agentrt.effects import Started
 from agentrt.testing import FakeAcpAgent
+from agentrt.web import Security, Site
 from runtime.fakes import echo
 
 LONG = 2 * 1024 * 1024

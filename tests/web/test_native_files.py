@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from test_browser_shapes import alone
 from trio.testing import MockClock
 
-from agentrt._core.runtime.folder_view import FolderView
 from agentrt._serve import files
 from agentrt._serve.files import FileFinder
 from agentrt._serve.folders import Folders
+from agentrt.hosting import FolderView
 from runtime.fakes import echo
 
 

@@ -17,7 +17,6 @@ from trio.testing import MockClock
 from wire_client import WireClient
 
 import agentrt
-from agentrt._core.model.state import SessionState
 from agentrt._serve.commands import PIECE_CHARS
 from agentrt._serve.feed import Feed, merged
 from agentrt._serve.native import NATIVE
@@ -47,7 +46,7 @@ from agentrt.events import (
     TurnEnded,
     TurnStarted,
 )
-from agentrt.lowlevel import Log
+from agentrt.lowlevel import Log, SessionState
 from agentrt.testing import FakeAcpAgent
 
 MB = 1_000_000

@@ -13,10 +13,10 @@ from hub_kit import Tab
 from wire_client import WireClient
 
 import agentrt
-from agentrt._core.config import Config
-from agentrt._core.runtime.runtime import open_runtime
+from agentrt import open_runtime
 from agentrt._serve.hub import Hub
 from agentrt._serve.native import NATIVE
+from agentrt.config import Config
 
 FAKE = str(Path(__file__).parents[1] / "claude" / "fakecli.py")
 RECORD = {"name": "record", "description": "Record it.", "input_schema": {"type": "object"}}

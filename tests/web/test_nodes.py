@@ -15,11 +15,11 @@ from wire_client import WireClient
 
 from agentrt import Limits
 from agentrt._cluster.postgres.commands import Notified, PostgresCommands, PostgresListener
-from agentrt._core.store.shared import StoredCommand
 from agentrt._serve.commands import Cancel, Prompt
 from agentrt._serve.forwarded import ClusterCommandHandler
 from agentrt.errors import StoreUnavailable
 from agentrt.lowlevel import CommandRefused
+from agentrt.store import StoredCommand
 from postgres.kit import rows
 from postgres.server import Server
 from runtime.fakes import asking, echo, obedient

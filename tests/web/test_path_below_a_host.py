@@ -13,7 +13,7 @@ from sockets import TOKEN, frame, get, header, offer, post, site, status, websoc
 
 from agentrt._serve.address import address
 from agentrt._serve.http import HttpRequest
-from agentrt._serve.security import Security
+from agentrt.web import Security
 
 PUBLIC = "https://example.org/agents/"
 HERE = {"host": "example.org", "origin": "https://example.org"}

@@ -9,13 +9,13 @@ import pytest
 
 from agentrt._serve import security
 from agentrt._serve.security import (
-    Security,
     accepted_names,
     grant_of_cookies,
     grant_of_token,
     offered_token,
     redeem_ticket,
 )
+from agentrt.web import Security
 
 TOKEN = "a-token-of-my-own-choice"
 WATCH = "another-token-for-sight"

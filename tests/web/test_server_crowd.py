@@ -13,9 +13,9 @@ from sockets import TEXT, TOKEN, Client, frame, websocket
 from wire_client import Wire, WireClient
 
 import agentrt
-from agentrt._serve.security import Security
 from agentrt._serve.server import open_site
 from agentrt.testing import FakeAcpAgent
+from agentrt.web import Security
 
 pytestmark = pytest.mark.slow
 

@@ -31,7 +31,7 @@ from sockets import (
 
 from agentrt._serve.frames import Bucket, Meter
 from agentrt._serve.refusal import CloseCode, ConnectionRefusal
-from agentrt._serve.site import Site
+from agentrt.web import Site
 
 BIG = b"x" * 1_000_000
 

@@ -37,9 +37,8 @@ from sockets import (
 
 from agentrt import Limits
 from agentrt._serve.http import SECURITY_HEADERS
-from agentrt._serve.security import Security
 from agentrt._serve.server import open_site
-from agentrt._serve.site import Site
+from agentrt.web import Security, Site
 
 
 async def works(port: int, **headers: str | None) -> None:

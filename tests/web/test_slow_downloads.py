@@ -14,8 +14,9 @@ from agentrt import Limits
 from agentrt._serve.connections import Connections
 from agentrt._serve.handler import ConnectionHandler
 from agentrt._serve.http import RESPONSE_PIECE_BYTES, load_page
-from agentrt._serve.security import Security, redeem_ticket
+from agentrt._serve.security import redeem_ticket
 from agentrt._serve.site import SiteServer
+from agentrt.web import Security
 
 FILES = load_page()
 LARGEST = max(FILES, key=lambda path: len(FILES[path].body))

@@ -12,8 +12,7 @@ import trio
 from msgspec import structs
 from trio.testing import lockstep_stream_one_way_pair, memory_stream_one_way_pair
 
-from agentrt import Limits, TurnEnded
-from agentrt._core.runtime.runtime import Runtime
+from agentrt import Limits, Runtime, TurnEnded
 from agentrt._serve.acpmessages import Meta
 from agentrt._serve.hub import Hub
 from agentrt._serve.stdio import OwnSessions, serve_streams

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from agentrt import Limits
-from agentrt._core.model.events import Item, ItemClosed, ItemOpened, TurnEnded, TurnStarted
-from agentrt._core.model.log import Log
-from agentrt._core.model.state import SessionState
 from agentrt._serve.transcript import ItemIndex, ItemReader
+from agentrt.events import Item, ItemClosed, ItemOpened, TurnEnded, TurnStarted
+from agentrt.lowlevel import Log, SessionState
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt._core import errors as _errors
-from agentrt._core.wire.json import decode, encode_line
+from agentrt.jsonrpc import decode, encode_line
 
 
 class Chunk(msgspec.Struct):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt._core import errors as _errors
-from agentrt._core.wire.jsonrpc import (
+from agentrt.jsonrpc import (
     INTERNAL_ERROR,
     JsonRpcError,
     JsonRpcNotification,

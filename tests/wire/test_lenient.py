@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.wire.json import lenient
+from agentrt.jsonrpc import lenient
 
 
 class Dog(msgspec.Struct, tag="dog"):

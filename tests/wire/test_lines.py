@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.wire.lines import Lines
+from agentrt.jsonrpc import Lines
 
 
 def collect(framer: Lines, pieces: list[bytes]) -> list[bytes]:

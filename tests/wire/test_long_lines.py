@@ -10,16 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.errors import RemoteProtocolError
 from agentrt._core.wire import lines as long_lines
-from agentrt._core.wire.json import decode
-from agentrt._core.wire.lines import (
-    LONG_LINE_BYTES,
-    MAX_STRUCTURE_BYTES,
-    PIECE_BYTES,
-    Lines,
-    LongLine,
-)
+from agentrt._core.wire.lines import LONG_LINE_BYTES, MAX_STRUCTURE_BYTES, PIECE_BYTES
+from agentrt.errors import RemoteProtocolError
+from agentrt.jsonrpc import Lines, LongLine, decode
 
 
 @pytest.fixture(scope="module", autouse=True)

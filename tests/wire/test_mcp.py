@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.model.content import Image, JsonObject, Text
-from agentrt._core.wire.json import encode_line
 from agentrt._core.wire.mcp import (
     VERSION_KEY,
     VERSIONS,
@@ -18,9 +16,11 @@ from agentrt._core.wire.mcp import (
     CancelTool,
     ListenForChanges,
     McpToolServer,
-    ToolInfo,
-    ToolOutcome,
 )
+from agentrt.events import Image, JsonObject, Text
+from agentrt.hosting import ToolOutcome
+from agentrt.jsonrpc import encode_line
+from agentrt.tools import ToolInfo
 
 ECHO = ToolInfo("echo", "Says it again.", {"type": "object"})
 
