@@ -1,11 +1,13 @@
 """A soak: many sessions in one runtime, everything that can happen to them, for a long time.
 
-    nox -s soak -- --minutes 60 --sessions 20
+    nox -s soak -- --minutes 60 --sessions 50 --viewers 20
 
-Each worker opens a session, leads it through turns of all kinds (answered, with a permission and a
-tool, cancelled, given up on by their caller, ended by the agent's death or by `kill -9`), closes it
-and opens another one. What the process holds is sampled; at the end the slopes are printed, and a
-slope beyond its bound, or anything left when all is closed, is a failure.
+A store in a file keeps the sessions, and viewers on slow lines come, view some and leave. Each
+worker opens a session, leads it through turns of all kinds (answered, with a permission and a tool,
+cancelled, given up on by their caller, ended by the agent's death or by `kill -9`), closes it and
+opens another one. What the process holds is sampled; at the end the slopes are printed, and a slope
+beyond its bound, a step of a task that takes longer than 50 ms of computing time, or anything left
+when all is closed, is a failure.
 """
 
 from __future__ import annotations
@@ -16,18 +18,24 @@ import random
 import signal
 import statistics
 import sys
+import tempfile
 import time
 from collections import Counter
 from dataclasses import astuple, fields
+from functools import partial
 from pathlib import Path
 
 import trio
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from msgspec import structs
+from prometheus_client import CollectorRegistry
+
 import agentrt
 from faults.real import agent
 from hygiene.kit import LIMITS, Holdings
+from web.sockets import TOKEN
 
 EVERY = 2.0
 """Seconds between two samples."""
@@ -47,7 +55,30 @@ BOUNDS = {
 """What each may grow by in 1,000 turns, in its own unit, beyond what chance explains (twice the
 slope's standard error: sessions come and go)."""
 
+STEP_MS = 50.0
+"""Longest computing time of one step of a task. All other tasks wait for it."""
+
 ACTS = ["hello", "work", "stop", "give up", "die", "kill", "rename"]
+
+
+class Steps(trio.abc.Instrument):
+    """The steps of all tasks, in milliseconds of computing time of their thread."""
+
+    def __init__(self) -> None:
+        self.longest_ms = 0.0
+        self.counts: Counter[int] = Counter()
+        self._began_s = time.thread_time()
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self._began_s = time.thread_time()
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        took_ms = (time.thread_time() - self._began_s) * 1e3
+        if took_ms > 5:
+            self.counts[next(each for each in (10, 20, 50, 10_000) if took_ms < each)] += 1
+            if took_ms > self.longest_ms:
+                self.longest_ms = took_ms
+                print(f"a step of {took_ms:.1f} ms in {task.name}", flush=True)
 
 
 class Soak:
@@ -115,7 +146,16 @@ class Soak:
         self.ending = True
 
 
-async def main(minutes: float, sessions: int, seed: int) -> int:
+async def watch(port: int, viewers: int, minutes: float, seed: int) -> None:
+    """Run the viewers, and print what they have received."""
+    script = Path(__file__).with_name("slow_viewers.py")
+    given = {"port": port, "viewers": viewers, "seconds": minutes * 60, "seed": seed}
+    words = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+    done = await trio.run_process([sys.executable, str(script), *words], capture_stdout=True)
+    print("viewers:", done.stdout.decode().strip())
+
+
+async def main(minutes: float, sessions: int, viewers: int, seed: int) -> int:
     @agentrt.tool
     async def record(n: int) -> str:
         """Write a number down."""
@@ -123,17 +163,45 @@ async def main(minutes: float, sessions: int, seed: int) -> int:
 
     soak = Soak(seed)
     before = Holdings.now()
-    runtime = agentrt.open_runtime(limits=LIMITS, tools=[record], permissions=agentrt.allow_all)
-    async with runtime as opened, trio.open_nursery() as nursery:
-        nursery.start_soon(soak.sample, minutes)
-        for _ in range(sessions):
-            nursery.start_soon(soak.worker, opened)
+    metrics = agentrt.telemetry.Metrics(registry=CollectorRegistry())
+    with tempfile.TemporaryDirectory() as folder:
+        async with (
+            agentrt.store.open_store(Path(folder) / "soak.db") as store,
+            agentrt.open_runtime(
+                limits=structs.replace(LIMITS, open_sessions=2 * sessions),
+                tools=[record],
+                permissions=agentrt.allow_all,
+                store=store,
+                telemetry=metrics,
+            ) as opened,
+            trio.open_nursery() as server,
+        ):
+            security = agentrt.web.Security(token=TOKEN)
+            site = await server.start(partial(agentrt.web.serve, opened, security=security))
+            steps = Steps()
+            trio.lowlevel.add_instrument(steps)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(soak.sample, minutes)
+                if viewers:
+                    nursery.start_soon(watch, site.port, viewers, minutes, seed)
+                for _ in range(sessions):
+                    nursery.start_soon(soak.worker, opened)
+            trio.lowlevel.remove_instrument(steps)
+            server.cancel_scope.cancel()
     after = Holdings.now()
     left = before.but_for_rss() != after.but_for_rss()
     print(f"seed {seed}: {soak.turns} turns; {dict(sorted(soak.done.items()))}")
     print(f"before {before}\nafter  {after}{'  LEFT SOMETHING' if left else ''}")
     grown = report(soak.samples)
-    return int(left or grown)
+    told = ", ".join(f"{count} below {most} ms" for most, count in sorted(steps.counts.items()))
+    slow = steps.longest_ms > STEP_MS
+    print(
+        f"longest step {steps.longest_ms:.1f} ms{'  TOO LONG' if slow else ''}; above 5 ms: {told}"
+    )
+    for line in metrics.render().decode().splitlines():
+        if line.startswith(("agentrt_longest_step", "agentrt_turns_total")):
+            print(line)
+    return int(left or grown or slow)
 
 
 def report(samples: list[tuple[float, int, Holdings]]) -> bool:
@@ -175,6 +243,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--sessions", type=int, default=12, help="at a time")
+    parser.add_argument("--viewers", type=int, default=20, help="at a time, on slow lines")
     parser.add_argument("--seed", type=int, default=random.randrange(2**32))
     given = parser.parse_args()
-    sys.exit(trio.run(main, given.minutes, given.sessions, given.seed))
+    sys.exit(trio.run(main, given.minutes, given.sessions, given.viewers, given.seed))
