@@ -13,6 +13,7 @@ when all is closed, is a failure.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import random
 import signal
@@ -65,9 +66,17 @@ class Steps(trio.abc.Instrument):
     """The steps of all tasks, in milliseconds of computing time of their thread."""
 
     def __init__(self) -> None:
-        self.longest_ms = 0.0
+        self.longest_ms = self.longest_collection_ms = 0.0
         self.counts: Counter[int] = Counter()
-        self._began_s = time.thread_time()
+        self._began_s = self._collection_began_s = time.thread_time()
+
+    def collection(self, phase: str, info: dict[str, int]) -> None:
+        """Measure a garbage collection. It is part of a step."""
+        if phase == "start":
+            self._collection_began_s = time.thread_time()
+        else:
+            took_ms = (time.thread_time() - self._collection_began_s) * 1e3
+            self.longest_collection_ms = max(self.longest_collection_ms, took_ms)
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
         self._began_s = time.thread_time()
@@ -180,6 +189,9 @@ async def main(minutes: float, sessions: int, viewers: int, seed: int) -> int:
             site = await server.start(partial(agentrt.web.serve, opened, security=security))
             steps = Steps()
             trio.lowlevel.add_instrument(steps)
+            gc.collect()
+            gc.freeze()  # as `agentrt serve` does
+            gc.callbacks.append(steps.collection)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(soak.sample, minutes)
                 if viewers:
@@ -187,6 +199,7 @@ async def main(minutes: float, sessions: int, viewers: int, seed: int) -> int:
                 for _ in range(sessions):
                     nursery.start_soon(soak.worker, opened)
             trio.lowlevel.remove_instrument(steps)
+            gc.callbacks.remove(steps.collection)
             server.cancel_scope.cancel()
     after = Holdings.now()
     left = before.but_for_rss() != after.but_for_rss()
@@ -198,6 +211,7 @@ async def main(minutes: float, sessions: int, viewers: int, seed: int) -> int:
     print(
         f"longest step {steps.longest_ms:.1f} ms{'  TOO LONG' if slow else ''}; above 5 ms: {told}"
     )
+    print(f"longest garbage collection {steps.longest_collection_ms:.1f} ms")
     for line in metrics.render().decode().splitlines():
         if line.startswith(("agentrt_longest_step", "agentrt_turns_total")):
             print(line)
