@@ -594,7 +594,7 @@ def check_decision(policy: object, decision: object) -> Decision:
 
 def given(policy: object, decision: object) -> Decision | Awaitable[Decision]:
     """Like `check_decision`, but an awaitable is returned unchecked."""
-    if not isinstance(decision, DECISIONS) and inspect.isawaitable(decision):
+    if isinstance(decision, DECISIONS) or inspect.isawaitable(decision):
         return decision
     return check_decision(policy, decision)
 
@@ -611,8 +611,11 @@ def choose_option(
     """
 
     def first(*kinds: str) -> PermissionOption | None:
-        plain = [option for option in options if not option.effect]
-        return next((o for kind in kinds for o in plain if o.kind == kind), None)
+        for kind in kinds:
+            for option in options:
+                if option.kind == kind and not option.effect:
+                    return option
+        return None
 
     chosen = None
     match decision:

@@ -92,6 +92,8 @@ class OwnTools:
         return None if found is None else self._decided(*found)
 
     def _called(self, request: PermissionRequest) -> tuple[str, str, Any] | None:
+        if not (self._tools or self._servers):
+            return None
         found = called_tool(structs.replace(request, kind_holds=self._kind_holds))
         if found is None:
             return None
@@ -165,12 +167,9 @@ class Standing:
         self._policy = policy
         self._agent = agent
         self._own_tools = own_tools
-
-    @property
-    def refuses(self) -> bool:
+        self.refuses: Final = any(True for _ in _parts(policy, changing=True))
         """True if the policy refuses anything for the life of the session, or may come to do so: a
         policy that may be replaced counts, since an agent is told at its start that it is asked."""
-        return any(True for _ in _parts(self._policy, changing=True))
 
     @property
     def refuses_now(self) -> bool:

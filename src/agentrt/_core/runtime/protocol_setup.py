@@ -91,12 +91,15 @@ def set_up_driver(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup
     return set_up_acp(agent, opening, offer)
 
 
+_USUAL: Final = Limits()
+
+
 def limits_for(agent: Agent, limits: Limits | None = None) -> Limits:
     """Return the limits for an agent.
 
     These are the given limits; those at their defaults are replaced by the agent's own values.
     """
-    usual, quirks = Limits(), agent.quirks
+    usual, quirks = _USUAL, agent.quirks
     limits = limits or usual
     wanted: dict[str, float | None] = {
         "startup_timeout_s": quirks.startup_timeout_s,
@@ -107,11 +110,9 @@ def limits_for(agent: Agent, limits: Limits | None = None) -> Limits:
         wanted["stdin_close_grace_s"] = 0.2  # for final messages only
     if quirks.resend_cancel:
         wanted["cancel_resend_s"] = 0.5
-    return structs.replace(
-        limits,
-        **{
-            name: value
-            for name, value in wanted.items()
-            if value is not None and getattr(limits, name) == getattr(usual, name)
-        },
-    )
+    changed = {
+        name: value
+        for name, value in wanted.items()
+        if value is not None and getattr(limits, name) == getattr(usual, name)
+    }
+    return structs.replace(limits, **changed) if changed else limits
