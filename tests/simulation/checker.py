@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import trio
 
 from agentrt import Limits, TurnResult
@@ -18,7 +17,7 @@ from agentrt.lowlevel import Cursor
 
 from .agent import AGENTRT, OWN, TAG, TOKEN
 from .book import Prompt
-from .fold import Fold
+from .fold import Fold, as_json
 
 if TYPE_CHECKING:
     from .kept import SimulatedStore, Tap
@@ -587,7 +586,7 @@ class Checker:
         """W1: the fold of the events is the snapshot."""
         self.catch_up()
         self.fold.advance(self.events)
-        theirs = msgspec.to_builtins(self.log.snapshot())
+        theirs = as_json(self.log.snapshot())
         difference = self.fold.differs(theirs)
         if difference:
             self.fail("W1", f"at {self.seq}: {difference}")

@@ -33,6 +33,11 @@ TOOL_DEFAULTS: Json = {
 }
 
 
+def as_json(value: Any) -> Any:
+    """Return the value as a client reads it: a tuple is a list there."""
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
 class Fold:
     """A viewer's state: a snapshot, the events after it, and what it has asked for since of what
     was before it.
@@ -69,7 +74,7 @@ class Fold:
     def advance(self, events: list[Any]) -> None:
         """Take all of `events` (the whole log) that are new."""
         for event in events[self.seq :]:
-            self.apply(msgspec.to_builtins(event))
+            self.apply(as_json(event))
 
     def apply(self, event: Json, stands_for: int = 1) -> None:
         self.seq += stands_for

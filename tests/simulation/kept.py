@@ -14,7 +14,6 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import trio
 
 from agentrt._core.model import events as e
@@ -26,7 +25,7 @@ from agentrt.lowlevel import Flush, Log
 from journal.stepped import SteppedStore
 
 from .agent import AGENTRT, TOKEN
-from .fold import Fold
+from .fold import Fold, as_json
 
 if TYPE_CHECKING:
     from .world import World
@@ -271,13 +270,12 @@ def check(world: World) -> None:
         behind = f"{len(stored.events)} events behind {stored.head.seq}"
         world.fail("J3", f"{behind} make {last}")
     for seq, event in store._database.events(store.session, 0) or ():
-        real = msgspec.to_builtins(events[seq - 1])
-        if msgspec.to_builtins(event) != _plain(real):
+        if as_json(event) != as_json(events[seq - 1]):
             world.fail("J4", f"event {seq} is stored as {event}, and was {events[seq - 1]}")
             return
     fold = Fold()
     fold.advance(events[:last])
-    difference = fold.differs(msgspec.to_builtins(stored.snapshot(store.session)))
+    difference = fold.differs(as_json(stored.snapshot(store.session)))
     if difference:
         world.fail("J6", f"what is stored at {last} has {difference}")
     named = any(seq <= last for seq in book.named)
@@ -286,7 +284,3 @@ def check(world: World) -> None:
     for token, prompt in world.book.prompts.items():
         if book.prompts.get(token, last + 1) > last:
             world.fail("J7", f"process {prompt.process} knows {token}, the store does not")
-
-
-def _plain(value: Any) -> Any:
-    return msgspec.json.decode(msgspec.json.encode(value))

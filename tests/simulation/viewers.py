@@ -16,7 +16,7 @@ from agentrt._serve.refusal import CloseCode, ConnectionRefusal
 
 from . import kept
 from .agent import TOKEN
-from .fold import Fold
+from .fold import Fold, as_json
 
 if TYPE_CHECKING:
     from .world import World
@@ -208,7 +208,7 @@ class HubViewer:
         if view is None or since != view.seq:
             self.world.fail("W4", f"{self.name} got {seq} behind {view and view.seq}")
             return
-        real = _merge(msgspec.to_builtins(self.world.checker.events[since:seq]))
+        real = _merge(as_json(self.world.checker.events[since:seq]))
         if [message["event"]] != real:
             self.world.fail("W4", f"{self.name} got {message['event']} as {seq}: it is {real}")
         view.apply(message["event"], seq - since)
