@@ -294,6 +294,13 @@ def tracing(session: nox.Session) -> None:
 
 
 @nox.session
+def guarded(session: nox.Session) -> None:
+    """What a sandbox costs, against its targets: `nox -s guarded -- --rounds 5 --quick`."""
+    install(session, "-e", ".[test]")
+    session.run("python", "benchmarks/guarded.py", *session.posargs)
+
+
+@nox.session
 def beside(session: nox.Session) -> None:
     """What a session notices of a hostile agent in another: `nox -s beside -- --seconds 5`."""
     install(session, "-e", ".[test]")
