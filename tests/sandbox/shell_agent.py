@@ -137,11 +137,18 @@ def main() -> None:
         match message.get("method"):
             case "initialize":
                 http = {"http": bool(os.environ.get("MCP_HTTP"))}
-                capabilities = {"loadSession": True, "mcpCapabilities": http}
+                capabilities = {
+                    "loadSession": True,
+                    "mcpCapabilities": http,
+                    "sessionCapabilities": {"fork": {}},
+                }
                 result = {"protocolVersion": 1, "agentCapabilities": capabilities}
             case "session/new":
                 servers[:] = params["mcpServers"]
                 result = {"sessionId": "s1"}
+            case "session/fork":
+                servers[:] = params["mcpServers"]
+                result = {"sessionId": "s2"}
             case "session/load":
                 servers[:] = params["mcpServers"]
                 result = {}

@@ -317,7 +317,8 @@ async def _assembled(
     service = check_store("store", store)
     functions, servers = split(given.tools)
     own_tools: tuple[Tool, ...] = ()
-    if wall is not None and wall.widens and agent.driver is None:
+    takes_tools = agent.driver is None and not (agent.claude and agent.claude.legacy)
+    if wall is not None and wall.widens and takes_tools:
         from .sandboxed import access_tool
 
         own_tools = (access_tool(wall),)
