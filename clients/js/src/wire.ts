@@ -1007,8 +1007,9 @@ export interface PermissionOpened {
   /** The complete tool call of `item`, for viewers that were sent only a preview of it. */
   tool?: ToolCall | null;
   /**
-   * The subject of a request that agentrt itself makes: `Network` (a connection from the sandbox) or
-   * `Trust` (the files of a project). Empty for a request of the agent.
+   * The subject of a request that agentrt itself makes: `Trust` (the files of a project), or of the
+   * sandbox: `Network` (a connection), `Read` or `Write` (files outside of it) or `Program`. Empty
+   * for a request of the agent.
    */
   subject?: string;
 }
@@ -1257,8 +1258,9 @@ export interface ResourceContents {
  * `steers`: True if messages can be sent into its running turn. - `checkpoints`: True if its files
  * are saved around each turn (see `Session.checkpoints`). - `budget`: what is spent of its
  * budgets, in words; empty without one. - `sandbox`: the sandbox around its agent, in words; empty
- * without one. - `tenant`: its tenant on a shared server. - `roots`: its folders in addition to
- * `cwd`.
+ * without one. - `granted`: the permissions of the sandbox that were given for the session, each
+ * in words, such as `Network api.example.com:443`. - `tenant`: its tenant on a shared server. -
+ * `roots`: its folders in addition to `cwd`.
  */
 export interface SessionInfo {
   /** The session's id. */
@@ -1293,6 +1295,11 @@ export interface SessionInfo {
   budget?: string;
   /** The sandbox around its agent, in words; empty without one. */
   sandbox?: string;
+  /**
+   * The permissions of the sandbox that were given for the session, each in words, such as `Network
+   * api.example.com:443`.
+   */
+  granted?: string[];
   /** Its tenant on a shared server. */
   tenant?: string;
   /** Its folders in addition to `cwd`. */

@@ -121,6 +121,9 @@ class Host:
             checkpoints=host_of(session).checkpoints is not None,
             budget=host_of(session).core.budgets.spent,
             sandbox="" if session.sandbox is None else session.sandbox.summary,
+            granted=()
+            if session.sandbox is None
+            else tuple(f"{each.tool} {each.target}" for each in session.sandbox.granted),
             tenant=self.tenant,
             roots=host_of(session).core.opening.roots,
         )

@@ -70,6 +70,8 @@ class SessionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     - `checkpoints`: True if its files are saved around each turn (see `Session.checkpoints`).
     - `budget`: what is spent of its budgets, in words; empty without one.
     - `sandbox`: the sandbox around its agent, in words; empty without one.
+    - `granted`: the permissions of the sandbox that were given for the session, each in words, such
+      as `Network api.example.com:443`.
     - `tenant`: its tenant on a shared server.
     - `roots`: its folders in addition to `cwd`.
     """
@@ -91,6 +93,7 @@ class SessionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     checkpoints: bool = False
     budget: str = ""
     sandbox: str = ""
+    granted: tuple[str, ...] = ()
     tenant: str = ""
     roots: tuple[str, ...] = ()
 

@@ -72,7 +72,7 @@ export function Header({
           </p>
         )}
       </div>
-      {summary && Shield(summary.sandbox)}
+      {summary && Shield(summary.sandbox, summary.granted ?? [])}
       {summary?.budget && (
         <span class="usage" title="Budget">
           {oneLine(summary.budget, 120)}
@@ -105,13 +105,29 @@ export function Header({
   );
 }
 
-/** A shield for a session in a sandbox, and a crossed-out one for a session without. */
-function Shield(sandbox: string | undefined): Shown {
+/** A shield for a session in a sandbox, which lists its permissions, and a crossed-out one for a session without. */
+function Shield(sandbox: string | undefined, granted: readonly string[]): Shown {
   const text = sandbox ? `Sandbox: ${oneLine(sandbox, 120)}` : "No sandbox: commands run with the server's privileges";
+  if (!granted.length)
+    return (
+      <span class={sandbox ? "shield" : "shield off"} role="img" aria-label={text} title={text}>
+        {icon(sandbox ? "shield" : "unshielded")}
+      </span>
+    );
   return (
-    <span class={sandbox ? "shield" : "shield off"} role="img" aria-label={text} title={text}>
-      {icon(sandbox ? "shield" : "unshielded")}
-    </span>
+    <details class="shield">
+      <summary aria-label={text} title={text}>
+        {icon("shield")}
+      </summary>
+      <div class="granted">
+        <p>Allowed for this session</p>
+        <ul>
+          {granted.map((each) => (
+            <li dir="auto">{oneLine(each, 300)}</li>
+          ))}
+        </ul>
+      </div>
+    </details>
   );
 }
 

@@ -1,0 +1,35 @@
+"""The shield of a session in a sandbox, its questions, and the permissions that it lists."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from browser.kit import answer, ask, phase, serving
+from browser.pages import NewPage, Shoot, expect
+
+AGENT = Path(__file__).parents[1] / "sandbox" / "shell_agent.py"
+
+
+@pytest.mark.sandbox
+def test_the_shield_lists_what_was_allowed(tmp_path: Path, new_page: NewPage, shoot: Shoot) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    command = shlex.join([sys.executable, "-I", "-S", str(AGENT)])
+    with serving(tmp_path, "--sandbox", "--command", command) as server:
+        page = new_page(server.link())
+        phase(page, "Idle")
+        expect(page.get_by_role("img", name="Sandbox: workspace")).to_be_visible()
+        ask(page, f"write {outside / 'new'}")
+        sheet = page.get_by_role("alertdialog")
+        expect(sheet).to_contain_text(f"Write to {outside}, outside the sandbox")
+        answer(page, "Allow for this session allow always")
+        expect(page.locator(".transcript")).to_contain_text('"result": {}')
+        phase(page, "Idle")
+        page.get_by_label("Sandbox: workspace, 1 allowed").click()
+        expect(page.locator("header .granted")).to_contain_text(f"Write {outside}")
+        shoot(page, "sandbox")
+    assert (outside / "new").read_text() == "x"
