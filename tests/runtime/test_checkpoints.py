@@ -488,6 +488,19 @@ async def running_in_a_sandbox(folder: Path) -> None:
             await trio.lowlevel.checkpoint()  # this machine has none
 
 
+@calls("SandboxStatus.revoke")
+async def taking_a_permission_back(folder: Path) -> None:
+    program = Path(__file__).parents[1] / "sandbox" / "shell_agent.py"
+    agent = agentrt.agents.acp([sys.executable, "-I", "-S", str(program)])
+    try:
+        async with agentrt.open_session(agent, cwd=folder, sandbox="workspace") as session:
+            assert session.sandbox is not None
+            with assert_checkpoints(), pytest.raises(agentrt.LocalProtocolError):
+                await session.sandbox.revoke("a.example:443")
+    except agentrt.errors.SandboxUnavailable:
+        return  # this machine has none
+
+
 @calls("open_worktree")
 @calls("Worktree.changes")
 @calls("Worktree.apply")

@@ -19,6 +19,7 @@ from .._public import Query, Runtime, Session, Turn
 from .._serve.site import Site
 from ..events import Event, Subscription
 from ..hosting import RuntimeHost, call_when_more, has_yielded, must_yield, next_event
+from ..sandbox import SandboxStatus
 from ..store import Store
 from ..tools import Tool
 from ..tracing import Trace, TraceSubscription, WireSubscription
@@ -152,6 +153,11 @@ def _checkpoints(self: Session) -> SessionCheckpoints:
     return found if trio.lowlevel.in_trio_task() else view(found)
 
 
+def _sandbox(self: Session) -> SandboxStatus | None:
+    found = cast("SandboxStatus | None", vars(Session)["sandbox"].__get__(self))
+    return found if found is None or trio.lowlevel.in_trio_task() else view(found)
+
+
 def _query_view(query: Query) -> Query:
     shown = Query(view(query.session), view(query.events))
     shown.results = query.results
@@ -168,11 +174,13 @@ _VIEWS: Final[dict[type, type[Any]]] = {
         "subscribe_all",
         set_tools=_set_tools,
         checkpoints=property(_checkpoints),
+        sandbox=property(_sandbox),
     ),
     Turn: _view_of(Turn, __aenter__=_enter, __aexit__=_leave, __anext__=_events(Turn)),
     Subscription: _view_of(Subscription, __anext__=_events(Subscription)),
     Runtime: _view_of(RuntimeHost, "get"),
     SessionCheckpoints: _view_of(SessionCheckpoints),
+    SandboxStatus: _view_of(SandboxStatus),
     Store: _view_of(Store),
     Worktree: _view_of(Worktree),
     Site: _view_of(Site),

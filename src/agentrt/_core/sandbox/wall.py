@@ -402,6 +402,7 @@ class Wall:
 
     async def revoke(self, target: str) -> None:
         """As `SandboxStatus.revoke`."""
+        await trio.lowlevel.checkpoint()
         found = [each for each in self.desk.granted if each.target == target]
         if not found:
             known = ", ".join(each.target for each in self.desk.granted) or "none"
