@@ -6,10 +6,11 @@ import pytest
 from trio.testing import MockClock
 
 from agentrt import Limits
+from agentrt._cli.printing import as_date
 from agentrt._cli.repl.conversation import what_is_meant
 from agentrt._cli.repl.export import exported
 from agentrt._cli.repl.slash_commands import COMMANDS as OURS
-from agentrt._cli.repl.view import View
+from agentrt._cli.repl.view import View, how_it_ended
 from agentrt._cli.screen.drawing import Drawing
 from agentrt._cli.screen.status import status_line
 from agentrt._cli.screen.style import Painter, ScrollingText
@@ -21,9 +22,11 @@ from agentrt.events import (
     AgentState,
     Command,
     CommandsChanged,
+    ErrorInfo,
     Item,
     ItemClosed,
     ItemOpened,
+    LimitWindow,
     Modes,
     ModesChanged,
     State,
@@ -76,6 +79,22 @@ async def test_the_status_line_marks_a_mode_that_the_agent_has_not_confirmed(
     shown.take(ModesChanged(Modes(mode="plan", model="large", unconfirmed=["mode"])))
     line = status(shown, 200)
     assert "large · plan (unconfirmed)" in line
+
+
+async def test_limits_of_the_account_are_shown_when_nearly_used_and_the_end_names_a_time(
+    autojump_clock: MockClock,
+) -> None:
+    shown = View(Drawing(page(80)))
+    low = LimitWindow(name="seven_day", used_percent=12.0)
+    high = LimitWindow(name="five_hour", used_percent=91.0, resets_at=1_795_700_000)
+    shown.take(UsageChanged(Usage(used=100, limits=[low, high])))
+    line = status(shown, 200)
+    assert f"five hour limit 91% resets {as_date(1_795_700_000)}" in line
+    assert "seven day" not in line
+    reached = ErrorInfo("rate_limit", "out of tokens", retry_at=1_795_700_000)
+    assert how_it_ended(TurnEnded(turn="t1", outcome="failed", error=reached)) == (
+        f"the turn failed: out of tokens (possible again {as_date(1_795_700_000)})"
+    )
 
 
 async def test_the_status_line_leaves_out_whole_parts_and_shows_that_nothing_is_asked(

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 from ..errors import AgentrtError
+from ..events import LimitWindow
 from .exit_status import exit_code
 from .output import terminal_size
 from .text import escaped, one_line, plain, wrapped
@@ -45,6 +46,16 @@ def as_date(seconds: float | None) -> str:
     if seconds is None:
         return "?"
     return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
+
+
+def limit_text(limit: LimitWindow) -> str:
+    """Return a limit of the user's account as text."""
+    name = one_line(limit.name.replace("_", " "), 40)
+    used = "reached" if limit.reached else ""
+    if not used and limit.used_percent is not None:
+        used = f"{limit.used_percent:.0f}%"
+    reset = "" if limit.resets_at is None else f"resets {as_date(limit.resets_at)}"
+    return " ".join(part for part in (f"{name} limit", used, reset) if part)
 
 
 def as_size(number: int) -> str:

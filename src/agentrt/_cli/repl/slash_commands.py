@@ -13,6 +13,7 @@ from ...config import PermissionMode, PermissionSettings
 from ...events import Choice
 from ...events import Command as AgentCommand
 from ..exit_status import UsageError
+from ..printing import limit_text
 from ..session_view import text_of
 from ..text import one_line
 from .conversation import Repl, SlashCommand
@@ -183,6 +184,8 @@ async def _cost(repl: Repl, argument: str) -> None:
         repl.say(f"tokens   {usage.total_tokens:,}")
     if usage.cost is not None:
         repl.say(f"cost     {usage.cost:.4f} {one_line(usage.currency or 'USD')}")
+    for limit in usage.limits or ():
+        repl.say(f"limit    {limit_text(limit)}")
 
 
 async def _budget(repl: Repl, argument: str) -> None:
@@ -298,7 +301,7 @@ COMMANDS: Final = {
         SlashCommand("model", "list the agent's models, or switch to one", _model, "[ID]"),
         SlashCommand("steer", "send text into the running turn, if the agent can", _steer, "TEXT"),
         SlashCommand("queue", "list queued prompts, or remove some", _queue, "[drop N | clear]"),
-        SlashCommand("cost", "show tokens and cost", _cost),
+        SlashCommand("cost", "show tokens, cost and limits", _cost),
         SlashCommand("budget", "show what is spent of the budget", _budget),
         SlashCommand("session", "show the session id, for --resume", _session),
         SlashCommand("sessions", "list earlier sessions in this folder", show_sessions),

@@ -21,6 +21,7 @@ from ...events import (
     Command,
     CommandsChanged,
     Diff,
+    ErrorInfo,
     Event,
     Image,
     Item,
@@ -56,6 +57,7 @@ from ...events import (
 )
 from ..command_output import CommandOutput, Run
 from ..console import stderr_of
+from ..printing import as_date
 from ..session_view import text_of
 from ..text import one_line, plain
 
@@ -550,9 +552,16 @@ _CANCELLED: Final = {
 """The text for a cancelled turn, by the party that cancelled it; for others, the error has it."""
 
 
+def _reason(error: ErrorInfo | None) -> str | None:
+    """Return the message of an error, and the time at which its limit ends."""
+    if error is None or error.retry_at is None:
+        return error.message if error is not None else None
+    return f"{error.message} (possible again {as_date(error.retry_at)})"
+
+
 def how_it_ended(end: TurnEnded | TurnRecord | TurnResult) -> str | None:
     """Return the end of a turn as text; None if it ended normally."""
-    why = end.error.message if end.error is not None else None
+    why = _reason(end.error)
     reason = end.stop_reason
     match end.outcome:
         case "completed":

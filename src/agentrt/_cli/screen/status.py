@@ -7,6 +7,7 @@ from typing import Final
 
 from ...config import PermissionMode
 from ...events import Modes, Phase, Usage
+from ..printing import limit_text
 from ..repl.view import View
 from ..text import one_line, wrapped
 from .cards import SPINNER
@@ -21,6 +22,8 @@ _WORDS: Final[dict[Phase, tuple[str, str]]] = {
     "closed": ("dim", "closed"),
     "dead": ("dim", "paused"),
 }
+NEARLY_USED_PERCENT: Final = 80
+"""Used part of a limit of the account from which on it is shown all the time."""
 _OFFLINE: Final = ("warn", "offline")
 _MOVING: Final = frozenset({"starting", "working", "stopping"})
 """The words next to a spinner."""
@@ -51,6 +54,7 @@ def status_line(
     parts = [(3, "dim", one_line(agent, 30)), *_mode_parts(view.modes)]
     parts += [(6 + n, "dim", part) for n, part in enumerate(_usage(view.usage))]
     parts += _bounds(view)
+    parts += _limits(view.usage)
     if queue:
         parts.append((2, "dim", f"{queue} queued"))
     if permissions == "allow-all":
@@ -99,6 +103,16 @@ def _usage(usage: Usage | None) -> list[str]:
         )
         parts.append(f"{sign}{usage.cost:.2f}" if usage.cost >= 0.01 else f"{sign}{usage.cost:.4f}")
     return parts
+
+
+def _limits(usage: Usage | None) -> list[tuple[int, str, str]]:
+    """Return the parts for the limits of the account that are nearly used up, or reached."""
+    limits = (usage.limits if usage is not None else None) or ()
+    return [
+        (2, "warn", limit_text(limit))
+        for limit in limits
+        if limit.reached or (limit.used_percent or 0) >= NEARLY_USED_PERCENT
+    ]
 
 
 def _doubt(modes: Modes, setting: str) -> str:

@@ -2,7 +2,7 @@
 
 import { fork, restore } from "./actions.js";
 import { showChanges } from "./changes.js";
-import { count, money } from "./format.js";
+import { count, moment, money } from "./format.js";
 import { iconButton, memo } from "./html.js";
 import { oneLine } from "./safe.js";
 import { ui } from "./store.js";
@@ -60,6 +60,7 @@ export const Ending = memo(({ turn }: { turn: w.TurnRecord }) => {
       ) : (
         "."
       )}
+      {turn.error?.retry_at != null && <span class="retry"> · possible again {moment(turn.error.retry_at)}</span>}
     </p>
   );
 });

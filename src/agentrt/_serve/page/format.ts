@@ -34,6 +34,13 @@ export function moment(seconds: number): string {
     : then.toLocaleDateString([], { day: "numeric", month: "short" });
 }
 
+/** How much of a limit of the account is used, and when it begins anew */
+export function limitWords({ name, used_percent, resets_at, reached }: w.LimitWindow): string {
+  const used = reached ? "reached" : used_percent != null ? `${Math.round(used_percent)}%` : "";
+  const reset = resets_at != null && `resets ${moment(resets_at)}`;
+  return [`${name.replaceAll("_", " ")} limit`, used, reset].filter(Boolean).join(" ");
+}
+
 export function day(seconds: number): string {
   const then = new Date(seconds * 1000);
   const yesterday = new Date();

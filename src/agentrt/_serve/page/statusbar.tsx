@@ -1,9 +1,9 @@
 // The line below the message field: the folder and its branch, the mode, the model, how full the
-// context is, and the cost.
+// context is, the limits of the account, and the cost.
 
 import { ask, setMode, setModelOf } from "./actions.js";
 import { openFile } from "./files.js";
-import { baseName, count, money } from "./format.js";
+import { baseName, count, limitWords, money } from "./format.js";
 import { icon, valued } from "./html.js";
 import { oneLine } from "./safe.js";
 import { model, seat, setUi, ui } from "./store.js";
@@ -33,6 +33,7 @@ export function StatusBar({ seat, offline }: { seat: Seat | undefined; offline: 
       {modes?.mode && Choice("Mode", modes.modes, modes.mode, silence, offline, setMode)}
       {modes?.model && Choice("Model", modes.models, modes.model, "", offline, setModelOf)}
       <span class="space"></span>
+      {seat?.view.usage?.limits && <Limits windows={seat.view.usage.limits} />}
       {seat?.view.usage && <Meter usage={seat.view.usage} />}
     </div>
   );
@@ -71,6 +72,19 @@ function Choice(
         </option>
       ))}
     </select>
+  );
+}
+
+/** @param props the limits of the user's account */
+function Limits({ windows }: { windows: readonly w.LimitWindow[] }) {
+  return (
+    <span class="usage limits">
+      {windows.map((each) => (
+        <span key={each.name} class={each.reached ? "reached" : undefined}>
+          {oneLine(limitWords(each), 80)}
+        </span>
+      ))}
+    </span>
   );
 }
 
