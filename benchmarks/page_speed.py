@@ -289,7 +289,7 @@ def memory(updates: int) -> list[Row]:
     with window() as seen:
         seen.turn(f"stream {updates // 50} 0")
         first = seen.heap_mb()
-        seen.turn(f"stream {updates} 0")
+        seen.turn(f"stream {updates} 4000")
         last = seen.heap_mb()
         return [
             Row(f"memory after {updates // 50:,} updates", first, None, "MB"),

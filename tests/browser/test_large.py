@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
+
 from browser.conftest import SHOTS
-from browser.kit import ask, phase
+from browser.kit import ask, phase, until
 from browser.pages import Page, Shoot, expect
 
 PROBE = """() => {
@@ -101,3 +103,24 @@ def test_what_is_unfolded_stays_so_when_it_is_out_of_sight(page: Page) -> None:
     expect(first).to_have_count(0)
     page.locator(".transcript").evaluate("box => { box.scrollTop = 0; }")
     expect(first.locator(".verbatim")).to_be_visible()
+
+
+@pytest.mark.slow
+def test_of_a_very_long_conversation_the_oldest_part_is_loaded_when_it_is_wanted(
+    page: Page,
+) -> None:
+    phase(page, "Idle")
+    ask(page, "many 1800")
+    expect(page.locator(".transcript")).to_contain_text("Answer 1799", timeout=120_000)
+    phase(page, "Idle")
+    count = "async () => (await import('/page/app.js')).seat().view.items.size"
+    until(lambda: page.evaluate(count) <= 3_000, "less than was said")
+    assert page.evaluate(count) >= 1_400
+    for _ in range(200):
+        page.locator(".transcript").evaluate("box => { box.scrollTop = 0; }")
+        if not page.locator("p.earlier").count():
+            break
+        page.wait_for_timeout(200)
+    page.locator(".transcript").evaluate("box => { box.scrollTop = 0; }")
+    expect(page.get_by_text("Answer 0 with", exact=False)).to_be_in_viewport()
+    assert page.evaluate(count) == 3_601  # what is read is not forgotten

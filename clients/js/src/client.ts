@@ -2,6 +2,7 @@
 
 import { Connection, type Link, type SocketClass } from "./connection.js";
 import { EMPTY, NO_OBSERVER, take, without, type Model, type Observer } from "./model.js";
+import { shortened } from "./reduce.js";
 import { Session } from "./session.js";
 import type {
   Ack, AckFrame, Block, CommandRequest, HelloResult, Item, ResultOf, ServerFrame, SessionNewCommand, ToolOffer,
@@ -173,6 +174,18 @@ export class AgentClient<Extra = undefined> {
     const attached = new Map(this.#state.attached);
     for (const id of ids) attached.delete(id);
     if (attached.size < this.#state.attached.size) this.#update({ ...this.#state, attached });
+  }
+
+  /**
+   * Forget the oldest items of a session, except those that are not over and what follows them: about
+   * `count` are kept. `Session.loadEarlier` brings them back.
+   */
+  shorten(id: string, count: number): void {
+    const known = this.#state.attached.get(id);
+    if (!known || known.gone) return;
+    const view = shortened(known.view, count);
+    if (view === known.view) return;
+    this.#update({ ...this.#state, attached: new Map(this.#state.attached).set(id, { ...known, view }) });
   }
 
   /** Replace an item, for example by one whose previews were completed. */

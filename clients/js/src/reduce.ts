@@ -78,6 +78,19 @@ export function withHistory(view: View, { turns, items, earlier }: Pick<HistoryR
   return { ...view, turns: new Map([...known, ...view.turns]), items: all, earlier };
 }
 
+/** Return the view without its oldest items: the newest `count` are kept, and those that are open. */
+export function shortened(view: View, count: number): View {
+  const all = [...view.items];
+  let cut = Math.max(0, all.length - count);
+  while (cut < all.length && all[cut]?.[1].parent) cut++; // a sub-agent's items stay with their call
+  const first = all[cut];
+  if (!cut || !first || all.findIndex(([id]) => id === view.earlier) >= cut) return view;
+  const items = new Map(all.filter(([, item], index) => index >= cut || !isOver(item)));
+  const used = new Set([...items.values()].map(({ turn }) => turn));
+  const turns = new Map([...view.turns].filter(([id, { outcome }]) => !outcome || used.has(id)));
+  return { ...view, turns, items, earlier: first[0] };
+}
+
 /**
  * Return the view of a later snapshot of the same epoch, with the older content that is known already.
  * Content cannot have changed if it was over and its turn had ended.

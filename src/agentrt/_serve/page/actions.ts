@@ -38,6 +38,22 @@ client.subscribe(() => {
   else reconcile();
 });
 
+/** Items of a session above which the oldest are forgotten, and how many are kept: they are loaded again
+ *  when somebody scrolls up to them. */
+const MOST_ITEMS = 3_000;
+const KEPT_ITEMS = 1_500;
+
+/** Bound the memory of long conversations, unless somebody reads further up. */
+function shorten() {
+  for (const [session, { view, extra }] of model().attached) {
+    if (view.items.size <= MOST_ITEMS || (session === ui().session && !ui().atEnd)) continue;
+    client.shorten(session, KEPT_ITEMS);
+    const { items, permissions } = client.getSnapshot().attached.get(session)?.view ?? view;
+    const times = new Map([...extra.times].filter(([id]) => items.has(id) || permissions.has(id)));
+    client.setExtra(session, { ...extra, times });
+  }
+}
+
 addEventListener("pagehide", () => {
   sessionStorage.setItem(tabKey("visited"), JSON.stringify([...model().attached.keys()]));
 });
@@ -51,6 +67,7 @@ function reconcile() {
   client.forget([...model().attached].filter(([id, known]) => known.gone && id !== session).map(([id]) => id));
   setModel(seen(model(), session ?? ""));
   clearPending(model().attached);
+  setTimeout(shorten); // not while the client tells of a change
   const others = model().sessions.filter((summary) => summary.session !== left);
   if (session && (seat() || others.some((summary) => summary.session === session))) return;
   // A link may name a session that is not in the list: the server is asked for it.

@@ -99,6 +99,7 @@ export class Transcript extends Component<TranscriptProps> {
   ahead(rows: readonly RowOf[]): number {
     const at = rows.findIndex(({ ids }) => ids.includes(this.anchor.id));
     if (at >= 0) return at - this.anchor.number;
+    this.windowed.reset();
     this.anchor = { id: rows.at(-1)?.first.id ?? "", number: rows.length - 1 };
     return 0;
   }

@@ -53,6 +53,11 @@ export class Windowed {
     this.sectionObserver?.disconnect();
   }
 
+  /** The rows have other numbers from now on. */
+  reset() {
+    for (const each of [this.near, this.wanted, this.heights, this.nearSections, this.sectionHeights]) each.clear();
+  }
+
   /** The block that has a row. */
   blockOf(row: number, ahead: number): number {
     return Math.floor((row - ahead) / BLOCK);
