@@ -157,12 +157,16 @@ def ask(page: Page, text: str) -> None:
         box.press("Enter")
 
 
+LAST = "found => found.at(-1)?.dataset.item ?? null"
+"""The id of the last item. Those that are far up are not drawn, so that their number tells nothing."""
+
+
 def turn(page: Page, text: str) -> None:
     """Ask, and wait for the end of the turn."""
     logged = page.locator("article.user:not(.sent *)")
-    before = logged.count()
+    before = logged.evaluate_all(LAST)
     ask(page, text)
-    until(lambda: logged.count() > before)  # the header may say `ready` of the turn before
+    until(lambda: logged.evaluate_all(LAST) != before)  # the header may tell of the turn before
     phase(page, "Idle")
 
 

@@ -38,6 +38,14 @@ CODE = (
     "a = 'b' + 1; // c\n",
 )
 LANGUAGES = ("javascript", "python", "cpp", "perl", "scala", "typescript", "swift", "ruby")
+OTHERS = (
+    *("arduino", "bash", "c", "cmake", "csharp", "css", "dart", "diff", "dockerfile", "elixir"),
+    *("go", "graphql", "haskell", "ini", "java", "json", "kotlin", "less", "lua", "makefile"),
+    *("markdown", "nginx", "nix", "objectivec", "php", "php-template", "plaintext", "powershell"),
+    *("protobuf", "python-repl", "r", "rust", "scss", "shell", "sql", "vbnet", "wasm", "xml"),
+    "yaml",
+)
+"""The other languages that have colours."""
 MARKDOWN = {
     "brackets": "[" * 1_000_000,
     "headings": "# a\n" * 250_000,
@@ -190,4 +198,27 @@ def test_no_code_stops_the_page(page: Page, language: str) -> None:
         for number in range(len(CODE)):
             turn(page, f"say code {language} {number}")
     print(language, tasks.longest_ms, "ms")
+    assert 0 < tasks.longest_ms < FROZEN_CPU_MS
+
+
+KNOWN = """async () => {
+  const { lowlight } = await import("/page/highlight.js");
+  return lowlight.listLanguages();
+}"""
+
+
+def test_every_language_with_colours_is_attacked(page: Page) -> None:
+    assert sorted(page.evaluate(KNOWN)) == sorted((*LANGUAGES, *OTHERS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", OTHERS)
+def test_no_code_of_another_language_stops_the_page(page: Page, language: str) -> None:
+    """The same without the agent: the parsers are asked as the page asks them."""
+    texts = [[language, part * (60_000 // len(part))] for part in CODE]
+    tasks = Tasks()
+    with tasks.traced(page):
+        found = page.evaluate(ASK, ["colours", texts])
+        turn(page, "say still here")
+    print(language, found["read"], "of", len(texts), "in colours;", tasks.longest_ms, "ms")
     assert 0 < tasks.longest_ms < FROZEN_CPU_MS

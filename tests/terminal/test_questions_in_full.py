@@ -305,3 +305,18 @@ async def test_the_questions_after_the_current_one_are_known(autojump_clock: Moc
     asked.type("n")
     assert asked.asker.upcoming == []
     assert asked.asker.asking
+
+
+async def test_all_open_questions_are_rejected_at_once_but_not_allowed(
+    autojump_clock: MockClock,
+) -> None:
+    asked = await Asked(ToolCall(input={"command": "ls"})).readable()
+    for name in ("second", "third"):
+        request = PermissionOpened(request=name, title=f"The {name}", options=OPTIONS)
+        asked.session.pending_permissions[name] = request
+        asked.asker.take(request)
+    asked.type("yy")
+    assert asked.given == []
+    asked.type("nn")
+    assert asked.given == ["no", "no", "no"]
+    assert not asked.asker.asking

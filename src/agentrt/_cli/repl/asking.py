@@ -72,6 +72,8 @@ class Pages:
 
 READING_TIME_S: Final = 0.5
 """Seconds after which a person can have read the question."""
+REJECT_ALL: Final = "nn"
+"""The answer that rejects all open questions."""
 FRAME_ROWS: Final = 6
 """Rows that a terminal needs for the frame around the text of a question."""
 
@@ -141,7 +143,9 @@ class Asker:
         """Return True if this line could be meant as an answer."""
         if self._current is None:
             return False
-        return self._current[1].expects(line) or bool(self._pages.left and not line.strip())
+        word = line.strip()
+        more = bool(self._pages.left and not word)
+        return more or word.casefold() == REJECT_ALL or self._current[1].expects(line)
 
     def take(self, event: Event) -> None:
         """Ask new questions, and withdraw those that another client or the policy has answered."""
@@ -186,6 +190,8 @@ class Asker:
         elif early:
             self._ask(["Typed before the question could be read; please answer now."], again=True)
             return True
+        elif line.strip().casefold() == REJECT_ALL and self._waiting:
+            self._reject_all(request)
         elif (more := self._more(question, line)) is not None:
             self._ask(more, again=bool(self._pages.left) and len(more) == 1)
             return True
@@ -204,6 +210,13 @@ class Asker:
         self._over()
         self._next()
         return True
+
+    def _reject_all(self, current: PermissionOpened) -> None:
+        """Reject all open questions: to allow one, a person must have seen it."""
+        waiting, self._waiting = self._waiting, deque()
+        for request in (current, *waiting):
+            self._shows.line(f"Rejected: │ {one_line(request.title)}")
+            reject(self._session, request)
 
     def stop_asking(self) -> None:
         """Reject the open question and all further ones, because no user is present any more."""
@@ -321,6 +334,8 @@ class Asker:
             self._shows.ask("Enter/d? ", offered, again=again)
         else:
             offered = question.offered(self._shows.size[0])
+            if offered and self._waiting:
+                offered.append(f"  {REJECT_ALL}  reject all {len(self._waiting) + 1}")
             self._shows.ask(question.prompt, offered, again=again)
 
 
