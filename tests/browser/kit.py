@@ -158,7 +158,7 @@ def ask(page: Page, text: str) -> None:
 
 
 LAST = "found => found.at(-1)?.dataset.item ?? null"
-"""The id of the last item. Those that are far up are not drawn, so that their number tells nothing."""
+"""The id of the last one. Their number tells nothing: those that are far up are not drawn."""
 
 
 def turn(page: Page, text: str) -> None:
@@ -166,7 +166,8 @@ def turn(page: Page, text: str) -> None:
     logged = page.locator("article.user:not(.sent *)")
     before = logged.evaluate_all(LAST)
     ask(page, text)
-    until(lambda: logged.evaluate_all(LAST) != before)  # the header may tell of the turn before
+    # The header may still tell of the turn before.
+    until(lambda: logged.evaluate_all(LAST) != before)
     phase(page, "Idle")
 
 
