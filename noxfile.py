@@ -247,6 +247,13 @@ def oldest(session: nox.Session) -> None:
 
 
 @nox.session
+def page_speed(session: nox.Session) -> None:
+    """The page in Chromium on a slow CPU: typing, scrolling and memory."""
+    install(session, "-e", ".[test]", *group("browser"))
+    session.run("python", "benchmarks/page_speed.py", *session.posargs)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Speed against the limit and the peers: `nox -s bench -- --rounds 5 --quick --page`."""
     install(session, "-e", ".")

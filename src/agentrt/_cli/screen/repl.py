@@ -255,7 +255,9 @@ class ScreenRepl(Repl):
             words = one_line(self.shell.command, size.columns - 30)
             above += [("busy", "$ "), ("", words), ("dim", "   ctrl-c ends it\n")]
         if self.asker is not None and (others := self.asker.upcoming):
-            above.append(("ask", f"  {len(others)} more to answer after this one · nn rejects all\n"))
+            above.append(
+                ("ask", f"  {len(others)} more to answer after this one · nn rejects all\n")
+            )
             titles = [one_line(title, max(10, size.columns - 6)) for title in others]
             above += [("dim", f"  · {title}\n") for title in titles[:UPCOMING]]
         above += queue_lines(self.waiting, paused=self.paused, width=size.columns)
