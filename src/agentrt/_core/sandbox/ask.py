@@ -27,15 +27,15 @@ def main() -> None:
     here = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     request = "\0".join([PATH, *sys.argv[1:]]).encode("utf-8", "surrogateescape")
     if len(request) > MAX_REQUEST_BYTES:
-        fail("its arguments are too long to be asked about")
+        raise failed("its arguments are too long to be asked about")
     try:
         here.connect(SOCKET)
         here.send(request)
         answer, ancillary, _, _ = here.recvmsg(4096, socket.CMSG_SPACE(4))
     except OSError as error:
-        fail(f"it cannot be asked about: {error.strerror}")
+        raise failed(f"it cannot be asked about: {error.strerror}") from error
     if not ancillary:
-        fail(answer.decode() or "it cannot be asked about now")
+        raise failed(answer.decode() or "it cannot be asked about now")
     here.close()
     fd = array.array("i", ancillary[0][2])[0]
     # A script is read again by its interpreter, from the open file.
@@ -45,13 +45,13 @@ def main() -> None:
     try:
         os.execve(fd, sys.argv, os.environ)
     except OSError as error:
-        fail(str(error.strerror))
+        raise failed(str(error.strerror)) from error
 
 
-def fail(reason: str) -> None:
-    """End with a message for the model."""
+def failed(reason: str) -> SystemExit:
+    """Return the end of this program, after a message for the model."""
     sys.stderr.write(f"sandbox: {os.path.basename(sys.argv[0])}: {reason}\n")
-    raise SystemExit(126)
+    return SystemExit(126)
 
 
 if __name__ == "__main__":
