@@ -30,7 +30,7 @@ SANDBOXES = st.builds(
         st.sampled_from(["a.example", "*.a.example", "b.example:80", "*"]), max_size=2, unique=True
     ),
     ports=st.lists(st.sampled_from([1, 2]), max_size=2, unique=True),
-    programs=st.lists(st.sampled_from(["rm", "git"]), max_size=2, unique=True),
+    programs=st.dictionaries(st.sampled_from(["rm", "git"]), st.sampled_from(["deny", "ask"])),
     limits=st.builds(SandboxLimits, processes=BOUNDS, memory_bytes=BOUNDS, tmp_bytes=BOUNDS),
     nested=st.booleans(),
 )
@@ -89,6 +89,8 @@ def test_no_sandbox_is_wider_than_any() -> None:
         ({"hide": ["/etc"]}, "inside the session's folders"),
         ({"hide": ["../x"]}, "inside the session's folders"),
         ({"programs": ["/bin/rm"]}, "name of a program"),
+        ({"programs": {"git": "maybe"}}, "'deny' or 'ask'"),
+        ({"programs": "rm"}, "must be a list"),
         ({"limits": {"processes": 0}}, "SandboxLimits"),
         ({"network": None}, "list"),
     ],
@@ -108,6 +110,19 @@ def test_a_preset_has_a_name() -> None:
 def test_a_table_of_settings_extends_a_preset() -> None:
     found = sandbox_from({"mode": "offline", "hide": [".env"]})
     assert found == Sandbox(network="none", hide=[".env"])
+    found = sandbox_from({"programs": {"git": "ask"}})
+    assert found == Sandbox(programs={"git": "ask"})
+    assert sandbox_from({"programs": ["rm"]}) == Sandbox(programs={"rm": "deny"})
+
+
+def test_of_two_rules_for_a_program_the_denial_applies() -> None:
+    asks, denies = Sandbox(programs={"rm": "ask", "git": "ask"}), Sandbox(programs=["rm"])
+    for first, second in ((asks, denies), (denies, asks)):
+        common = narrowed(first, second)
+        assert common is not None
+        assert common.programs == {"rm": "deny", "git": "ask"}
+    with pytest.raises(LocalProtocolError, match="programs"):
+        check_narrower(denies, asks)
     assert sandbox_from({"mode": "off"}) is None
     with pytest.raises(ValueError, match="unknown field"):
         sandbox_from({"hosts": []})
