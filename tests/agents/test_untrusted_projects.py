@@ -16,7 +16,7 @@ import trio
 
 import agentrt
 
-from .hostile_projects import BASE_URLS, HOSTILE, NEVER_IGNORED, Files
+from .hostile_projects import BASE_URLS, HOSTILE, NEVER_IGNORED, REFUSED, RUNS, Files
 from .lab import Lab
 from .modelserver.scripts import Call, Shell, Text, prompt_for
 from .story import session_with
@@ -24,6 +24,9 @@ from .story import session_with
 PATIENCE = 180.0
 ASLEEP = ["kimi", "vibe", "copilot"]
 """Agents that act on no file unless they themselves trust the folder (`own_trust`)."""
+
+COMMANDS = ["opencode", "gemini"]
+"""Agents with commands of the project, of which a person types one."""
 
 DENY = agentrt.rules(deny=["Bash(touch:*)"], otherwise=agentrt.deny_all)
 TRY = prompt_for([[Shell("touch ran-shell")], [Text("Done.")]])
@@ -51,6 +54,8 @@ async def open_and_try(lab: Lab, prompt: str = TRY, **options: object) -> list[a
         async with session_with(lab, **given) as (session, story):
             await session.run(prompt, check=False)
             await session.run(prompt, check=False)
+            if lab.agent in COMMANDS:
+                await session.run("/go", check=False)
     return [event for event in story.events if isinstance(event, agentrt.Notice)]
 
 
@@ -64,11 +69,11 @@ async def test_nothing_of_a_hostile_project_runs(lab: Lab) -> None:
     assert lab.agent in told.message
 
 
-@pytest.mark.parametrize("agent", [name for name in HOSTILE if name not in ASLEEP])
+@pytest.mark.parametrize("agent", RUNS)
 async def test_it_would_run_if_the_folder_were_trusted(lab: Lab) -> None:
     put(lab, HOSTILE[lab.agent])
     await open_and_try(lab, trusted=[lab.work])
-    assert ran(lab) != []
+    assert {name.removeprefix("ran-") for name in ran(lab)} >= RUNS[lab.agent]
 
 
 @pytest.mark.parametrize("agent", NEVER_IGNORED)
@@ -77,6 +82,17 @@ async def test_what_an_agent_cannot_ignore_keeps_it_from_being_started(lab: Lab)
     with pytest.raises(agentrt.errors.FolderNotTrusted, match=f"^{lab.agent} is not started"):
         await open_and_try(lab)
     assert ran(lab) == []
+
+
+@pytest.mark.parametrize(
+    ("agent", "files"), [(name, files) for name, rows in REFUSED.items() for files in rows]
+)
+async def test_each_of_these_files_alone_keeps_it_from_being_started(
+    lab: Lab, files: Files
+) -> None:
+    put(lab, files)
+    with pytest.raises(agentrt.errors.FolderNotTrusted, match=f"^{lab.agent} is not started"):
+        await open_and_try(lab)
 
 
 @pytest.mark.parametrize("agent", NEVER_IGNORED)
