@@ -414,6 +414,16 @@ def test_a_child_sessions_own_state_is_the_state_of_its_task() -> None:
     assert peer.of(TurnFinished) == []
 
 
+def test_a_cancelled_child_session_does_not_end_the_turn_of_its_parent() -> None:
+    peer = running()
+    peer.update("subagent_update", sessionId="K", title="look", state={"state": "running"})
+    peer.say(state("idle", "K", stopReason="cancelled"))
+    assert [each.task.status for each in peer.of(TaskSet)] == ["running", "cancelled"]
+    assert peer.of(TurnFinished) == []
+    peer.say(state("idle", stopReason="end_turn"))
+    assert [each.outcome for each in peer.of(TurnFinished)] == ["completed"]
+
+
 # --- the session
 
 

@@ -23,6 +23,7 @@ SHAPES = {
         *(f"S{number}" for number in range(1, 26)),
     ],
     "project/claude-shapes.md": [str(number) for number in range(1, 52)],
+    "project/acp-2-checks.md": [str(number) for number in range(1, 22)],
     "project/browser-shapes.md": [
         *(str(number) for number in range(1, 56)),
         *(f"T{number}" for number in range(1, 16)),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,12 +14,14 @@ import trio
 from acp_kit import conforms, definitions
 from trio.testing import MockClock
 
+import agentrt
 from agentrt import allow_all, ask, deny_all
 from agentrt._serve.acp import ACP
 from agentrt._serve.hub import Hub
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
 from runtime.fakes import Incarnations, asking, echo, obedient
 
+VERSION_1 = Path(__file__).with_name("acp1.ndjson")
 INFO = {"name": "client", "version": "1"}
 START = {"protocolVersion": 2, "info": INFO, "capabilities": {"elicitation": {"form": {}}}}
 
@@ -304,3 +308,132 @@ async def test_every_turn_of_many_ends_in_idle(autojump_clock: MockClock) -> Non
         states = client.states()
         assert states[-1] == "idle"
         assert states.count("running") == states.count("idle")
+
+
+class RandomClient(Client):
+    """A client that sends random requests, and stores which prompts have no answer yet."""
+
+    def __init__(self, hub: Hub, seed: int) -> None:
+        super().__init__(hub)
+        self.random = random.Random(seed)
+        self.prompts: list[int] = []
+
+    def step(self, session: str) -> None:
+        match self.random.choice(("prompt", "prompt", "cancel", "withdraw", "list", "resume")):
+            case "prompt":
+                self.prompts.append(self.prompt(session, self.random.choice(("go", "", "again"))))
+            case "cancel":
+                self.write(method="session/cancel", params={"sessionId": session})
+            case "withdraw" if self.prompts:
+                id = self.random.choice(self.prompts)
+                self.write(method="$/cancel_request", params={"requestId": id})
+            case "list":
+                self.request("session/list")
+            case "resume":
+                self.request("session/resume", sessionId=session, cwd="/")
+            case _:
+                pass
+
+
+async def random_sequence(seed: int) -> None:
+    """Let a client do random things; then each prompt has one answer, and the session is idle."""
+    scripts = (echo, obedient, asking)
+    async with site(scripts[seed % len(scripts)]) as hub:
+        client = RandomClient(hub, seed)
+        await client.ask("initialize", **START)
+        session = (await client.ask("session/new", cwd="/", mcpServers=[]))["sessionId"]
+        for _ in range(client.random.randint(1, 10)):
+            client.step(session)
+            with trio.move_on_after(client.random.choice((0, 0.001, 1))):
+                await client.read(lambda message: False)
+        client.write(method="session/cancel", params={"sessionId": session})
+        with trio.move_on_after(30):
+            await client.read(lambda message: False)
+        await client.ask("session/list")
+    answers = [each["id"] for each in client.heard if "id" in each and "method" not in each]
+    assert sorted(answers) == sorted(set(answers)), seed
+    assert set(client.prompts) <= set(answers), seed
+    # A resumed session begins with a state of its own; an end is told once.
+    states = [state for state in client.states() if state != "requires_action"]
+    assert not states or states[-1] == "idle", (seed, states)
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_every_turn_of_a_random_sequence_ends_in_idle(
+    seed: int, autojump_clock: MockClock
+) -> None:
+    """Every line that the client gets is held against the schema."""
+    await random_sequence(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(10))
+async def test_every_turn_of_1000_random_sequences_ends_in_idle(
+    part: int, autojump_clock: MockClock
+) -> None:
+    for seed in range(100):
+        await random_sequence(1000 + 100 * part + seed)
+
+
+async def conversation(hub: Hub, cut: int | None) -> list[tuple[str, str]]:
+    """Return what a client knows after three turns: the roles and texts of the messages.
+
+    `cut`: the number of messages after which the client is cut off and resumes the session.
+    """
+    client, session = await opened(hub)
+    other = Client(hub)
+    await other.ask("initialize", **START)
+    await other.ask("session/resume", sessionId=session, cwd="/")
+    for word in ("one", "two", "three"):
+        other.prompt(session, word)
+        await other.idle()
+    expected = len(other.heard)
+    with trio.move_on_after(1):
+        await client.read(lambda message: len(client.heard) == cut)
+    if cut is not None and cut < expected:
+        client.viewer.close()
+        client = Client(hub)
+        await client.ask("initialize", **START)
+        resumed = {"replayFrom": {"type": "start"}}
+        await client.ask("session/resume", sessionId=session, cwd="/", **resumed)
+    messages: dict[str, tuple[str, str]] = {}
+    for update in client.updates():
+        kind, id = update["sessionUpdate"], update.get("messageId", "")
+        if kind == "user_message":
+            messages[id] = ("user", "".join(each["text"] for each in update["content"]))
+        elif kind == "agent_message":
+            messages[id] = ("agent", "".join(each["text"] for each in update["content"] or ()))
+        elif kind == "agent_message_chunk":
+            before = messages.get(id, ("agent", ""))[1]
+            messages[id] = ("agent", before + update["content"]["text"])
+    return list(messages.values())
+
+
+@pytest.mark.parametrize("cut", [2, 7, pytest.param("all", marks=pytest.mark.slow)])
+async def test_a_client_that_is_cut_off_sees_after_a_replay_what_one_sees_that_never_was(
+    cut: int | str, autojump_clock: MockClock
+) -> None:
+    async with site(echo) as hub:
+        whole = await conversation(hub, None)
+    said = [(role, word) for word in ("one", "two", "three") for role in ("user", "agent")]
+    assert whole == said
+    for after in range(2, 32) if isinstance(cut, str) else (cut,):
+        async with site(echo) as hub:
+            assert await conversation(hub, after) == whole, after
+
+
+async def test_a_client_of_version_1_gets_the_recorded_messages(autojump_clock: MockClock) -> None:
+    """Whatever changes for version 2, apart from ids of sessions and the version of agentrt."""
+    async with site(asking) as hub:
+        client = Client(hub, 1)
+        await client.ask("initialize", protocolVersion=1, clientCapabilities={})
+        new = await client.ask("session/new", cwd="/", mcpServers=[])
+        session = new["sessionId"]
+        await client.ask(
+            "session/prompt", sessionId=session, prompt=[{"type": "text", "text": "go"}]
+        )
+    lines = [json.dumps(each).replace(session, "SESSION") for each in client.heard]
+    lines[0] = lines[0].replace(agentrt.__version__, "VERSION")
+    recorded = VERSION_1.read_text().splitlines()
+    assert [line for line in lines if line not in recorded] == []
+    assert len(lines) == len(recorded)
