@@ -41,11 +41,16 @@ def test_a_second_session_is_shown_and_used_next_to_the_first(
     beside = page.frame_locator(".beside iframe")
     expect(beside.get_by_role("log")).to_contain_text("the first one")
     field = beside.get_by_label("Message the agent")
-    field.fill("say in the frame")
-    field.press("Enter")
+    expect(field).to_be_focused()
+    page.keyboard.type("say in the frame")
+    page.keyboard.press("Enter")
     expect(beside.locator("article.text").last).to_have_text("in the frame")
     expect(page.locator("main").get_by_role("log")).not_to_contain_text("in the frame")
     shoot(page, "side-by-side")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("other session")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Message the agent").first).to_be_focused()
     found = Axe().run(page).response["violations"]
     assert found == [], [(each["id"], each["nodes"][0]["html"]) for each in found]
     # A draft of each survives: a frame has the same storage as the page around it.

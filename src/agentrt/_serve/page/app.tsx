@@ -25,7 +25,7 @@ import { Sheet } from "./sheet.js";
 import { onShortcut, Shortcuts } from "./shortcuts.js";
 import { Sidebar } from "./sidebar.js";
 import { refreshBranch } from "./statusbar.js";
-import { field, listen, model, onPress, seat, setUi, tabKey, ui } from "./store.js";
+import { field, framed, listen, model, onPress, seat, setUi, tabKey, ui } from "./store.js";
 import { Transcript } from "./transcript.js";
 
 /** Whether what is shown may be old. */
@@ -186,7 +186,18 @@ function kept() {
   return drafts;
 }
 
+/** The message field of a second session takes the keys when it is drawn. */
+function takeFocus() {
+  const end = listen(() => {
+    if (!field()) return;
+    end();
+    if (document.activeElement === document.body && document.hasFocus()) field()?.focus();
+  });
+}
+
 export function start() {
+  document.body.classList.toggle("framed", framed);
+  if (framed) takeFocus();
   [look, attract, announce, fade, arrive, () => void refreshBranch()].forEach(listen);
   addEventListener("visibilitychange", () => document.hidden && leave(), true);
   addEventListener("pagehide", leave);

@@ -15,6 +15,21 @@ export const besides = () =>
 
 export const showBeside = (session: string | null) => setUi({ beside: session });
 
+/** Go from the message field of one session to that of the other. */
+export function goOver() {
+  const other = framed ? globalThis.parent : frame?.contentWindow;
+  other?.focus();
+  other?.document.getElementById("prompt")?.focus();
+}
+
+let frame: HTMLIFrameElement | null = null;
+
+/** Who opens a second session goes on there: the keys are its own once it is drawn. */
+const opened = (element: HTMLIFrameElement | null) => {
+  if (element && element !== frame) element.focus();
+  frame = element;
+};
+
 export function Beside(): Shown {
   const { beside } = ui();
   const summary = model().sessions.find(({ session }) => session === beside);
@@ -23,7 +38,7 @@ export function Beside(): Shown {
   return (
     <aside class="beside" aria-label={`Second session: ${name}`}>
       {iconButton("close", "Close the second session", () => showBeside(null))}
-      <iframe title={name} src={`./#/s/${encodeURIComponent(beside)}`}></iframe>
+      <iframe ref={opened} title={name} src={`./#/s/${encodeURIComponent(beside)}`}></iframe>
     </aside>
   );
 }

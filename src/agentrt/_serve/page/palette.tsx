@@ -3,7 +3,7 @@
 import { Component } from "preact";
 import { choose, setMode, setModelOf, stop, stopAll } from "./actions.js";
 import { showChanges } from "./changes.js";
-import { besides, showBeside } from "./beside.js";
+import { besides, goOver, showBeside } from "./beside.js";
 import { setDraft } from "./composer.js";
 import { Dialog } from "./dialog.js";
 import { openFile } from "./files.js";
@@ -12,7 +12,7 @@ import { best } from "./fuzzy.js";
 import { nameOf, PHASES } from "./header.js";
 import { instead, valued } from "./html.js";
 import { oneLine } from "./safe.js";
-import { field, keep, model, seat, setUi, show, ui } from "./store.js";
+import { field, framed, keep, model, seat, setUi, show, ui } from "./store.js";
 
 /** Rows that are shown. */
 const ROWS = 50;
@@ -38,6 +38,7 @@ function entries(): Entry[] {
     here && acts && { name: "Changes", run: () => showChanges(null) },
     here && acts && here.view.state.turn && { name: "Stop", about: "Esc", run: () => void stop() },
     here && { name: "Open this session in another window", run: openWindow },
+    (framed || ui().beside) && { name: "Go to the other session", run: goOver },
     ui().beside && { name: "Close the second session", run: () => showBeside(null) },
     acts && { name: "Stop all agents", run: () => void stopAll() },
     { name: "Settings", run: () => setUi({ panel: "settings" }) },
