@@ -163,10 +163,16 @@ def judge(workload: Workload, target: Target, rounds: list[Round]) -> tuple[str,
 def machine() -> str:
     """Where and when this is measured."""
     size = "quick, " if "--quick" in sys.argv else ""
-    loads = " ".join(f"{load:.1f}" for load in os.getloadavg())
+    loads, processors = os.getloadavg(), os.cpu_count() or 1
+    shown = " ".join(f"{load:.1f}" for load in loads)
+    busy = (
+        ". Other programs kept the processors busy: rates and latencies tell little, so compare CPU"
+        if min(loads) > processors
+        else ""
+    )
     return (
         f"{time.strftime('%-d %B %Y')} ({size}Python {platform.python_version()},"
-        f" {os.cpu_count()} processors, load averages {loads})"
+        f" {processors} processors, load averages {shown}){busy}"
     )
 
 
