@@ -1,4 +1,4 @@
-"""Names and prose of the source: unique class names, plain docstrings, small functions.
+"""Names and prose of the source and the docs: unique class names, plain text, small functions.
 
 The rules are in CONTRIBUTING.md under "Code" and "Text". Generated protocol types are exempt.
 Numbers named `…_LEFT` count the places that do not follow a rule yet; they are lowered, never
@@ -17,9 +17,8 @@ from typing import Final
 
 import pytest
 
-pytestmark = pytest.mark.slow
-
-SOURCE: Final = Path(__file__).parent.parent / "src" / "agentrt"
+ROOT: Final = Path(__file__).parent.parent
+SOURCE: Final = ROOT / "src" / "agentrt"
 
 GENERATED: Final = frozenset({"_core/codex/messages.py"})
 """Files that are made from a protocol's schema."""
@@ -56,7 +55,7 @@ HABITS: Final = {
 """Habits that make English hard to read, each with its pattern."""
 
 MAX_HABITS: Final = 3.0
-"""The number of these habits per 1,000 words."""
+"""The number of these habits per 1,000 words, in all strings together and on each page."""
 
 BRANCHES: Final = (
     ast.If,
@@ -116,31 +115,52 @@ def package() -> Found:
     return found
 
 
+def habits(text: str) -> dict[str, int]:
+    """Return the number of times that each habit occurs in a text."""
+    counts = {
+        habit: len(re.findall(pattern, text, re.IGNORECASE)) for habit, pattern in HABITS.items()
+    }
+    return {habit: count for habit, count in counts.items() if count}
+
+
+def allowed(text: str) -> float:
+    """Return the number of habits that a text may have: at least one."""
+    return max(1, MAX_HABITS * len(re.findall(r"[A-Za-z']+", text)) / 1000)
+
+
+@pytest.mark.slow
 def test_a_class_name_is_defined_once() -> None:
     found = {name: files for name, files in package().classes.items() if len(files) > 1}
     assert len(found) <= CLASS_NAMES_LEFT, f"{found}: see CONTRIBUTING.md"
 
 
+@pytest.mark.slow
 def test_a_docstring_begins_with_its_subject() -> None:
     found = package().openings
     assert len(found) <= OPENINGS_LEFT, f"{found}: see CONTRIBUTING.md"
 
 
+@pytest.mark.slow
 def test_strings_are_plain_english() -> None:
     text = "\n".join(package().texts)
-    words = len(re.findall(r"[A-Za-z']+", text))
-    rates = {
-        habit: 1000 * len(re.findall(pattern, text, re.IGNORECASE)) / words
-        for habit, pattern in HABITS.items()
-    }
-    assert sum(rates.values()) <= MAX_HABITS, f"{rates}: see CONTRIBUTING.md"
+    found = habits(text)
+    assert sum(found.values()) <= allowed(text), f"{found}: see CONTRIBUTING.md"
 
 
+def test_each_page_is_plain_english() -> None:
+    for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
+        text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+        found = habits(text)
+        assert sum(found.values()) <= allowed(text), f"{page}: {found}: see CONTRIBUTING.md"
+
+
+@pytest.mark.slow
 def test_arguments_are_not_bundled_in_an_unpacked_tuple() -> None:
     found = package().bundles
     assert len(found) <= BUNDLES_LEFT, f"{found}: see CONTRIBUTING.md"
 
 
+@pytest.mark.slow
 def test_a_function_has_few_branches() -> None:
     found = {name: count for name, count in package().branches.items() if count > MAX_BRANCHES}
     assert len(found) <= LONG_FUNCTIONS_LEFT, f"{found}: see CONTRIBUTING.md"

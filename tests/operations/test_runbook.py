@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 def test_each_alert_is_explained() -> None:
     raised = re.findall(r"alert: (\w+)", ALERTS)
-    table = DOC.partition("## What each alert means\n")[2].partition("\n## ")[0]
+    table = DOC.partition("## Alerts\n")[2].partition("\n## ")[0]
     assert sorted(raised) == sorted(re.findall(r"^\| `(Agentrt\w+)`", table, re.MULTILINE))
 
 
@@ -93,8 +93,8 @@ async def test_servers_are_listed_and_drained(own_server: Server, tmp_path: Path
         with trio.fail_after(60):
             while not await node.is_ready():  # noqa: ASYNC110
                 await trio.sleep(0.1)
-            assert "worker-1" in await shell.section("Who is there")
-            await shell.section("Taking one out")
+            assert "worker-1" in await shell.section("Listing the servers")
+            await shell.section("Taking a server out of service")
             assert await node.wait() == 0
     finally:
         node.signal(signal.SIGKILL)

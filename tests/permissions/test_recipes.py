@@ -14,7 +14,7 @@ from agentrt.permissions import Allow, Deny, PermissionRequest
 from tables import for_each
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/guides/permissions.md").read_text()
-SECTION = DOCUMENT[DOCUMENT.index("## Recipes") : DOCUMENT.index("## What was tried")]
+SECTION = DOCUMENT[DOCUMENT.index("## Recipes") : DOCUMENT.index("## Tested command lines")]
 MODES = {"ask": agentrt.ask, "deny": agentrt.deny_all, "allow-all": agentrt.allow_all}
 RECIPES: list[dict[str, Any]] = [
     tomllib.loads(text)["permissions"]

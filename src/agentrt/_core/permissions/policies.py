@@ -373,7 +373,7 @@ def rules(
     attended: bool = False,
     on_violation: OnViolation = "warn",
 ) -> Policy:
-    """Make a policy from rules. A rule is written `NAME` or `NAME(WHAT)`::
+    """Make a policy from rules. A rule is written `NAME` or `NAME(TARGET)`::
 
         Bash(git status:*)       commands that begin with these words
         Bash(npm test)           this command

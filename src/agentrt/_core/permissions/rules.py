@@ -24,7 +24,7 @@ from .table import READ_ONLY, SIMPLE, Data, kind_of
 from .words import PROGRAMS, TOOL_CLASSES, is_doubtful, meaning, right_word
 
 SYNTAX: Final = """\
-write NAME or NAME(WHAT): Bash(git status:*), Bash(npm test), Edit(src/**), Write(*.md), \
+write NAME or NAME(TARGET): Bash(git status:*), Bash(npm test), Edit(src/**), Write(*.md), \
 Read(~/notes/**), Fetch(*.example.com), mcp__SERVER__TOOL, or an agent's own name of a tool"""
 
 _NAME: Final = re.compile(r"[A-Za-z_*][A-Za-z0-9_.*?/-]*")
