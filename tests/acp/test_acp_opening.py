@@ -234,7 +234,7 @@ def test_a_fork_ends_where_it_is_said(how: dict[str, Any]) -> None:
 def test_an_agent_that_would_fork_at_its_end_instead_is_a_failed_start() -> None:
     opening = Opening(cwd="/p", resume="old", fork=True, fork_at=POINT)
     peer = initialized(opening, agentCapabilities=EVERYTHING)
-    assert peer.only(StartFailed).error.message == "the agent forks a session at its end only"
+    assert peer.only(StartFailed).error.message == "the agent can fork a session only at its end"
     assert peer.methods() == []
 
 

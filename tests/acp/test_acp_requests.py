@@ -405,7 +405,7 @@ def test_what_is_open_is_bounded_by_its_size(method: str, params: dict[str, Any]
         peer.ask(method, {"sessionId": "s1", **params}, id)
     assert [line["id"] for line in peer.sent] == list(range(9, 20)), "refused"
     assert {line["error"]["message"] for line in peer.sent} == {
-        "too much is asked for: wait for some answers"
+        "too many requests are open: wait for some answers"
     }
     peer.sent.clear()
     for _ in range(9):

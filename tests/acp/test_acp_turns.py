@@ -530,14 +530,14 @@ def test_words_that_the_agent_does_not_take_are_told(answer: dict[str, Any]) -> 
 
 def test_no_words_are_sent_to_an_agent_that_takes_none_or_without_a_turn() -> None:
     peer, _ = running()
-    with pytest.raises(LocalProtocolError, match="takes no prompt into a running turn"):
+    with pytest.raises(LocalProtocolError, match="does not accept a prompt during a turn"):
         peer.driver.steer("s1", [Text("faster")])
     peer = opened(**STEERS)
-    with pytest.raises(LocalProtocolError, match="no turn runs"):
+    with pytest.raises(LocalProtocolError, match="no turn is running"):
         peer.driver.steer("s1", [Text("faster")])
     peer, _ = running(**STEERS)
     peer.do(peer.driver.cancel())
-    with pytest.raises(LocalProtocolError, match="no turn runs"):
+    with pytest.raises(LocalProtocolError, match="no turn is running"):
         peer.driver.steer("s1", [Text("faster")])
     assert "_session/steering" not in peer.methods()
 

@@ -117,7 +117,7 @@ async def test_files_are_rewound_to_a_turn(lab: Lab) -> None:
             tried = await claude.rewind_files(result.turn, dry_run=True)
             assert note.read_text() == "after\n"
             rewound = await claude.rewind_files(result.turn)
-            with pytest.raises(agentrt.errors.RequestError, match="no prompt began"):
+            with pytest.raises(agentrt.errors.RequestError, match="no prompt started"):
                 await claude.rewind_files("t99")
     assert tried.can_rewind
     assert rewound.can_rewind

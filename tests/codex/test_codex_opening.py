@@ -105,7 +105,7 @@ def test_a_fork_at_what_is_not_known_any_more_is_a_failed_start() -> None:
     error = only(peer.answers("thread/turns/list", page), StartFailed).error
     assert (error.code, error.message) == (
         "rejected",
-        "codex does not know the text at that point any more",
+        "codex no longer has the text at that point",
     )
 
 

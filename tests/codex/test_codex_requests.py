@@ -294,7 +294,7 @@ def test_an_option_that_was_not_offered_is_refused_here() -> None:
 def test_a_service_takes_no_decision() -> None:
     peer = prompted()
     request = only(call_tool(peer), ServiceRequested)
-    with pytest.raises(LocalProtocolError, match="wants a reply"):
+    with pytest.raises(LocalProtocolError, match="requires a reply"):
         peer.driver.answer(request.key, DecisionAnswer(option="accept"))
 
 

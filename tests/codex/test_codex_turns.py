@@ -174,7 +174,7 @@ def test_a_steered_prompt_that_is_refused_is_dropped() -> None:
 def test_a_turn_that_does_not_run_yet_is_not_steered() -> None:
     peer = opened()
     peer.prompt(begins=False)
-    with pytest.raises(LocalProtocolError, match="no turn runs"):
+    with pytest.raises(LocalProtocolError, match="no turn is running"):
         peer.driver.steer("s-1", [Text("also this")])
 
 

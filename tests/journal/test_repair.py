@@ -246,7 +246,7 @@ async def test_a_file_that_is_written_is_not_repaired(path: Path) -> None:
 def test_what_is_no_database_is_not_touched(path: Path, content: bytes) -> None:
     path.parent.mkdir()
     path.write_bytes(content)
-    with pytest.raises(StoreError, match="does not begin like an SQLite database"):
+    with pytest.raises(StoreError, match="is not an SQLite database"):
         repair(path)
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 

@@ -85,7 +85,7 @@ def test_what_is_too_large_for_a_prompt_is_refused(tmp_path: Path) -> None:
 def test_what_is_no_bytes_and_no_text_is_named(tmp_path: Path) -> None:
     wrong: Any
     for wrong in ("text", 5, None):
-        with pytest.raises(TypeError, match="content is made of bytes, not of "):
+        with pytest.raises(TypeError, match="content must be bytes, not "):
             Image.from_bytes(wrong)
     for wrong in (
         lambda: Image.from_bytes(b"x", mime_type=5),

@@ -97,7 +97,9 @@ def test_an_empty_queue_is_not_paused() -> None:
 
 def test_a_prompt_that_does_not_wait_is_not_found() -> None:
     waiting = queue(prompt("q1"))
-    with pytest.raises(LocalProtocolError, match=r"no prompt 'q2' waits: it was started or taken"):
+    with pytest.raises(
+        LocalProtocolError, match=r"no prompt 'q2' is queued: it was started or removed"
+    ):
         waiting.find("q2")
 
 

@@ -23,7 +23,7 @@ def test_a_program_is_no_rule_and_the_error_has_one_that_is(
     arguments = " ".join(words)
     text = shape.format(program, arguments) if arguments else program
     for side in ("allow", "deny", "ask"):
-        with pytest.raises(ValueError, match="no permission rule") as raised:
+        with pytest.raises(ValueError, match="is not a permission rule") as raised:
             agentrt.rules(**{side: [text]})
     remedy = str(raised.value).partition("; write NAME or")[0]
     right = remedy[remedy.index(f"Bash({program}") :].partition(")")[0] + ")"

@@ -390,7 +390,7 @@ def test_the_agents_of_a_stopped_owner_are_dead_before_another_has_its_sessions(
         until(lambda: len(b.lines()) > 3)
         before = frames(url)
         a.send(signal.SIGCONT)
-        until(lambda: "lease of the store is over" in a.errors.read_text())
+        until(lambda: "lease of the store has expired" in a.errors.read_text())
         until(lambda: len(b.lines()) > 8)
         assert len(frames(url)) > len(before)
     found = checked(url)

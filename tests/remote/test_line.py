@@ -246,7 +246,7 @@ async def test_an_agent_that_cannot_be_steered_is_told_to_be_one() -> None:
         async with it.held(line, session.id) as held:
             reader = Reader(held)
             it.nursery.start_soon(reader.run)
-            with pytest.raises(LocalProtocolError, match="no turn runs"):
+            with pytest.raises(LocalProtocolError, match="no turn is running"):
                 held.steer("too early")
             held.submit("wait")
             await reader.until(lambda: held.state.turn is not None)

@@ -76,7 +76,7 @@ async def test_an_adopted_session_is_not_the_runtime_s_to_end(autojump_clock: Mo
     async with session_with(obedient, fake=RESUMES) as (session, agents):
         async with open_fake_runtime({}, limits=limits) as runtime:
             runtime.adopt(session)
-            with pytest.raises(agentrt.LocalProtocolError, match="the program closes it"):
+            with pytest.raises(agentrt.LocalProtocolError, match="only the program can close it"):
                 await runtime.close(session.id)
             async with session.prompt("work") as turn:
                 await trio.sleep(10)  # silent for longer than `suspend` and `hang`

@@ -80,7 +80,7 @@ async def test_what_was_used_last_comes_first_and_other_folders_are_left_out() -
 
 
 async def test_a_list_that_makes_no_sense_is_the_agent_s_error() -> None:
-    with pytest.raises(RemoteProtocolError, match="makes no sense"):
+    with pytest.raises(RemoteProtocolError, match="is invalid"):
         await listed(lambda method, params: {"result": {"sessions": 3}})
     with pytest.raises(RequestError, match="no disk"):
         await listed(lambda method, params: {"error": {"code": -32603, "message": "no disk"}})

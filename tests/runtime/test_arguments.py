@@ -143,7 +143,7 @@ async def test_no_session_of_a_runtime_is_left_by_it(wrong: dict[str, Any], why:
 async def test_nothing_is_asked_of_an_agent_that_has_no_name() -> None:
     async with session_with(echo) as (session, _):
         for wrong in (5, None, ""):
-            with pytest.raises(agentrt.LocalProtocolError, match="a method is called by its name"):
+            with pytest.raises(agentrt.LocalProtocolError, match="a method must be given as text"):
                 await session.call(wrong)  # type: ignore[arg-type]
         with pytest.raises(agentrt.LocalProtocolError, match="title must be given as text"):
             session.rename(5)  # type: ignore[arg-type]
@@ -344,5 +344,7 @@ async def test_the_context_may_be_any_parameter() -> None:
 
 @pytest.mark.parametrize("wrong", [5, "x", [plain]])
 def test_only_what_can_be_called_is_made_a_tool(wrong: Any) -> None:
-    with pytest.raises(TypeError, match=re.escape("a tool is made of a function, not of ")):
+    with pytest.raises(
+        TypeError, match=re.escape("a tool must be made from a function, not from ")
+    ):
         agentrt.tool(wrong)

@@ -139,11 +139,11 @@ async def test_a_refusal_and_an_answer_that_makes_no_sense_are_errors(tmp_path: 
     async with controlled(tmp_path) as (control, _):
         with pytest.raises(agentrt.errors.RequestError, match="no server of that name"):
             await control.reconnect_mcp_server("nobody")
-        with pytest.raises(agentrt.errors.RequestError, match="no prompt began"):
+        with pytest.raises(agentrt.errors.RequestError, match="no prompt started"):
             await control.rewind_files("t99")
     for odd in (None, {"mcpServers": [{"status": "connected"}]}):
         async with controlled(tmp_path, {"mcp_status": odd}) as (control, _):
-            with pytest.raises(agentrt.errors.RemoteProtocolError, match="makes no sense"):
+            with pytest.raises(agentrt.errors.RemoteProtocolError, match="is invalid"):
                 await control.mcp_servers()
 
 
@@ -152,7 +152,7 @@ async def test_another_agent_has_nothing_of_it(autojump_clock: MockClock) -> Non
         await trio.sleep_forever()
 
     async with session_with(quiet) as (session, _):
-        with pytest.raises(agentrt.LocalProtocolError, match="is no Claude Code: it speaks acp"):
+        with pytest.raises(agentrt.LocalProtocolError, match="is not Claude Code: it speaks acp"):
             ClaudeControl(session)
 
 

@@ -302,7 +302,7 @@ async def test_what_the_program_has_is_not_taken_from_an_editor() -> None:
 
 async def test_services_that_cannot_be_meant_are_refused_at_once() -> None:
     for given in ({"files": "yes"}, {"files": Shells()}, {"terminals": Memory()}):
-        with pytest.raises(TypeError, match="an object of yours"):
+        with pytest.raises(TypeError, match="your own object"):
             async with agentrt.open_session("demo", **given):
                 pass
     for agent in (

@@ -128,7 +128,8 @@ def test_what_a_deny_rule_may_be_about_is_not_allowed() -> None:
 
 
 UNCLEAR = bash("sh clean.sh")
-DOUBT = "Denied because the rule Bash(rm:*) may apply: sh runs what the line does not show."
+DOUBT = "Denied because the rule Bash(rm:*) may apply: sh runs something that the line does"
+" not show."
 
 
 def test_what_a_deny_rule_may_be_about_is_denied_where_nobody_can_be_asked() -> None:
@@ -287,13 +288,13 @@ def test_a_command_is_allowed_by_what_it_is_and_not_by_what_it_is_called(
         ("BASH", "Bash"),
         ("edit", "Edit"),
         ("run ls", "write NAME"),
-        ("Fetch(https://example.com/x)", "a host is wanted"),
+        ("Fetch(https://example.com/x)", "the target must be a host"),
         ("Edit(src:*)", "a path"),
     ],
 )
 def test_what_is_no_rule_is_refused_with_the_right_form(rule: str, right: str) -> None:
     for name in ("allow", "deny", "ask"):
-        with pytest.raises(ValueError, match="no permission rule") as refusal:
+        with pytest.raises(ValueError, match="is not a permission rule") as refusal:
             rules(**{name: [rule]})  # type: ignore[arg-type]  # one of the three
         assert right in str(refusal.value)
 

@@ -115,7 +115,7 @@ async def test_an_agent_that_refuses_to_resume_for_another_reason_keeps_the_conv
     scripts = (dies, refusal, echo)
     async with session_with(*scripts, fake=RESUMES) as (session, agents):
         await session.run("go", check=False)
-        with pytest.raises(agentrt.AgentStartError, match=f"take up the conversation.*{message}"):
+        with pytest.raises(agentrt.AgentStartError, match=f"resume the conversation.*{message}"):
             await session.run("again")
         assert session.state.phase == "dead"
         assert session.state.error is not None

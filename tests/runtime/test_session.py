@@ -71,8 +71,8 @@ async def test_an_agent_that_wants_a_login_is_reported_with_its_ways_to_log_in(
         async with open_fake_session(lambda: MemoryAgent(locked)):
             pass
     assert str(failed.value) == (
-        "fake wants a login first: Log in; it offers: In a terminal (tty: -l), By key (key)."
-        " Log in with its own program, or choose a login method that needs no person:"
+        "fake requires a login first: Log in; it offers: In a terminal (tty: -l), By key (key)."
+        " Log in with its own program, or choose a login method that works unattended:"
         ' [agents.fake] quirks = { auth_method = "..." }'
     )
 

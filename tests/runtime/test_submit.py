@@ -98,7 +98,7 @@ async def test_who_waits_for_a_prompt_learns_that_it_was_taken_out(
         session.submit("one")
 
         async def wait() -> None:
-            with pytest.raises(agentrt.AgentrtError, match="taken out"):
+            with pytest.raises(agentrt.AgentrtError, match="removed from"):
                 await session.run("two")
             session.cancel()
 

@@ -142,7 +142,7 @@ def test_what_is_no_url_of_a_websocket_is_refused(url: str) -> None:
 @pytest.mark.parametrize(
     ("wrong", "error", "why"),
     [
-        ({"url": 3}, TypeError, "a URL is a string, not int"),
+        ({"url": 3}, TypeError, "a URL must be a string, not int"),
         (
             {"headers": [("a", "b")]},
             TypeError,

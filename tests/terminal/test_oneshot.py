@@ -53,7 +53,7 @@ def test_json_is_one_object_that_says_all_of_the_end(program: Program) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "code", "message"),
     [
-        (odd("locked"), 1, "agent_not_started", "wants a login first"),
+        (odd("locked"), 1, "agent_not_started", "requires a login first"),
         (("--agent", "nobody"), 4, "agent_not_found", "no agent is called 'nobody'"),
         pytest.param(
             *((*FAST_DEMO, "--resume", "nothing"), 4, "session_not_found", "Session not found"),

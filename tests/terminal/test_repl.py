@@ -159,7 +159,7 @@ def test_what_is_typed_ahead_waits_for_its_turn(program: Program) -> None:
 def test_an_agent_can_be_told_what_was_said(program: Program) -> None:
     with talking(program) as it:
         it.line("/retell")
-        it.expect("nothing yet that could be repeated")
+        it.expect("nothing could be repeated")
         it.line("read notes.txt:2")
         it.expect("second line")
         it.expect(PROMPT)
@@ -337,7 +337,7 @@ def test_another_agent_that_does_not_start_costs_nothing(program: Program) -> No
         it.expect("second line")
         it.expect(PROMPT)
         it.line("/agent other")
-        it.expect("agentrt: other wants a login first: Log in first\n")
+        it.expect("agentrt: other requires a login first: Log in first\n")
         it.expect("starting demo")
         it.expect("> read notes.txt:2\n")
         it.expect(PROMPT)
@@ -347,7 +347,7 @@ def test_another_agent_that_does_not_start_costs_nothing(program: Program) -> No
 
 def test_an_agent_that_does_not_start_is_an_error(program: Program) -> None:
     with program.terminal(*odd("locked")) as it:
-        it.expect("wants a login first: Log in first\n")
+        it.expect("requires a login first: Log in first\n")
         assert it.ended() == 1
 
 
@@ -453,7 +453,7 @@ def test_where_a_fork_ends_is_chosen_among_the_prompts(program: Program) -> None
 def test_words_are_steered_into_the_running_turn(program: Program) -> None:
     with talking(program, *fake_claude("fold_in")) as it:
         it.line("/steer too early")
-        it.expect("no turn runs that could be steered")
+        it.expect("no turn is running that could be steered")
         it.line("make it")
         it.expect("→ ")
         it.line("/steer and test it")

@@ -67,7 +67,7 @@ def test_a_browser_sees_the_turn_that_was_recorded_and_can_only_look_on(program:
         try:
             told, refused = trio.run(look_on, served.link())
             err = b""
-            while b"that was all" not in err:
+            while b"replay finished" not in err:
                 data = read_some(process.stderr)
                 assert data, err
                 err += data

@@ -226,7 +226,7 @@ def test_the_output_of_an_own_command_is_sent_only_when_asked(program: Program) 
         it.enter("/send")
         it.until("with !COMMAND")
         it.enter("!printf '\\033[31mred\\033[0m\\n'; exit 3")
-        it.until("^red$", "^exit status 3$", "/send gives this output to the agent", READY)
+        it.until("^red$", "^exit status 3$", "/send sends this output to the agent", READY)
         it.enter("/send what is that?")
         it.until_told(
             "^❯ what is that\\?\n *\n  Output of `printf .*` .exit status 3.:\n *\n"

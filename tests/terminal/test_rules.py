@@ -53,7 +53,7 @@ def test_what_is_no_rule_is_refused_with_the_right_form(program: Program) -> Non
     assert "Bash(rm:*) may be meant" in done.stderr
     config = configured(program, '[permissions]\nallow = ["read"]\n')
     done = program.run("config", status=2)
-    assert f"{config}: permissions.allow: no permission rule: 'read'" in done.stderr
+    assert f"{config}: permissions.allow: 'read' is not a permission rule" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -360,7 +360,9 @@ def test_another_agent_is_switched_to_and_one_that_does_not_start_costs_nothing(
         it.enter("read notes.txt:2")
         it.until("^  second line$", READY)
         it.enter("/agent other")
-        it.until("agentrt: other wants a login first: Log in first", "❯ read notes.txt:2$", ASLEEP)
+        it.until(
+            "agentrt: other requires a login first: Log in first", "❯ read notes.txt:2$", ASLEEP
+        )
         it.enter("/agent third")
         it.until("agentrt 0.1.0 · odd|· third", "ready · (odd|third)")
         it.enter("go")

@@ -92,10 +92,10 @@ def test_the_examples_of_the_help_work(program: Program) -> None:
             ["-p", "x", "--cwd", "/no/such/folder"],
             "--cwd: the folder '/no/such/folder' does not exist",
         ),
-        (["-p", "x", "--agent", "demo", "--allow", "Bash(("], "no permission rule: 'Bash(('"),
+        (["-p", "x", "--agent", "demo", "--allow", "Bash(("], "'Bash((' is not a permission rule"),
         (
             ["-p", "x", "--agent", "demo", "--deny", "Edit(../x)"],
-            "a path without .. and :* is wanted",
+            "a path must not contain .. or :*",
         ),
     ],
 )
@@ -300,11 +300,11 @@ def test_doctor_waits_no_longer_than_its_limit(program: Program) -> None:
 
 def test_doctor_says_what_is_wrong(program: Program) -> None:
     done = program.run("doctor", *odd("locked"), status=1)
-    assert "wants a login first: Log in first (" in done.stdout
+    assert "requires a login first: Log in first (" in done.stdout
     assert "  │ no key in the environment\n" in done.stdout
     [found] = json.loads(program.run("doctor", *odd("locked"), "--json", status=1).stdout)
     assert found["ok"] is False
-    assert found["error"].endswith("wants a login first: Log in first")
+    assert found["error"].endswith("requires a login first: Log in first")
     assert "no key" in found["stderr"]
 
 

@@ -75,7 +75,7 @@ def test_a_program_holds_whatever_happens_to_its_recorded_agent() -> None:
 
 
 def test_a_program_that_does_something_else_than_the_recording_departs_at_once() -> None:
-    with pytest.raises(ReplayMismatch, match="the host has not said session/cancel"):
+    with pytest.raises(ReplayMismatch, match="the host has not sent session/cancel"):
         simulate(program, False, recorded={"kimi": KIMI})
 
 

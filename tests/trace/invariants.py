@@ -15,7 +15,7 @@ from simulation.fold import Fold
 
 _WRONG = frozenset(
     {
-        "answers nothing that was asked",
+        "answers no request",
         "answered a second time",
         "asks by an id that is still in use",
         "not a message of the protocol",

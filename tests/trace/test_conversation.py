@@ -91,7 +91,7 @@ def test_what_is_odd_is_said() -> None:
         ["outside of a turn"],
         ["late"],
         ["answered a second time"],
-        ["answers nothing that was asked"],
+        ["answers no request"],
         ["ends in the middle of a line"],
         ["not kept"],
         ["ended by itself"],

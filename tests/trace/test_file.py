@@ -111,8 +111,8 @@ async def test_two_programs_write_one_file_and_both_follow_its_rotation(tmp_path
     [
         (lambda path: path / "none" / "t", "no such folder"),
         (lambda path: path, "directory"),
-        (lambda path: Path("/dev/null"), "it is no file"),
-        (lambda path: (path / "mine").write_text("dear diary") and path / "mine", "no trace"),
+        (lambda path: Path("/dev/null"), "it is not a file"),
+        (lambda path: (path / "mine").write_text("dear diary") and path / "mine", "is not a trace"),
     ],
 )
 async def test_a_file_that_cannot_be_one_is_an_error_that_says_why(
@@ -189,7 +189,7 @@ async def test_a_trace_that_is_too_small_is_refused(tmp_path: Path) -> None:
 
 def test_what_is_no_trace_and_what_is_newer_is_refused_by_name(tmp_path: Path) -> None:
     for text, why in (
-        ("{}\n", "is no trace"),
+        ("{}\n", "is not a trace"),
         ("", "it is empty"),
         ('{"t":1,"kind":"trace","version":9,"by":"agentrt 9"}\n', "format 9, written by agentrt 9"),
     ):

@@ -38,7 +38,7 @@ EACH = mostly_slow(NAMES, one_in=9)
 DENIED = {
     # The recorded host allowed what it had interrupted: agentrt denies it, if the agent has not
     # withdrawn the question before. That is where it departs, and the replay ends.
-    "claude-interrupt_permission": "the host said the answer to request '4640c992' otherwise"
+    "claude-interrupt_permission": "the answer to request '4640c992' differs from the recording"
 }
 
 

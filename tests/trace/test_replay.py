@@ -68,7 +68,7 @@ async def test_the_ids_are_those_of_the_host_that_plays_now(autojump_clock: obje
 
 
 async def test_another_prompt_is_a_departure_that_names_the_record(autojump_clock: object) -> None:
-    with pytest.raises(ReplayMismatch, match=r"session/prompt otherwise.*record 5") as caught:
+    with pytest.raises(ReplayMismatch, match=r"session/prompt differs.*record 5") as caught:
         async with Replay(OPENING + TURN).open_session() as session:
             await session.run("good-bye")
     assert (caught.value.number, caught.value.record) == (5, TURN[0])
@@ -80,7 +80,7 @@ async def test_a_request_that_was_never_made_is_a_departure(autojump_clock: obje
             await session.run("hello")
             await session.run("hello")
 
-    with pytest.raises(ReplayMismatch, match="session/prompt, which it did not say"):
+    with pytest.raises(ReplayMismatch, match="session/prompt, which is not in the recording"):
         await twice()
 
 
@@ -97,7 +97,7 @@ async def test_another_decision_is_a_departure(autojump_clock: object) -> None:
     ]
     async with Replay(records).open_session(permissions=agentrt.allow_all) as session:
         assert (await session.run("hello")).outcome == "completed"
-    with pytest.raises(ReplayMismatch, match="the answer to request 0 otherwise"):
+    with pytest.raises(ReplayMismatch, match="the answer to request 0 differs"):
         async with Replay(records).open_session(permissions=agentrt.deny_all) as session:
             await session.run("hello")
 
@@ -106,7 +106,7 @@ async def test_a_host_that_does_not_go_on_is_a_departure_after_a_while(
     autojump_clock: object,
 ) -> None:
     records = [*OPENING, *TURN[:2], line(2.5, "sent", {"method": "session/cancel", "params": {}})]
-    with pytest.raises(ReplayMismatch, match="has not said session/cancel for 60 s"):
+    with pytest.raises(ReplayMismatch, match="has not sent session/cancel for 60 s"):
         async with Replay(records).open_session() as session:
             await session.run("hello")
 
@@ -117,7 +117,7 @@ async def test_what_a_host_has_left_out_and_what_it_has_cancelled_is_found_by_ch
     agent = Replay(OPENING + TURN)
     async with agent.open_session():
         pass
-    with pytest.raises(ReplayMismatch, match="did not say session/prompt"):
+    with pytest.raises(ReplayMismatch, match="did not send session/prompt"):
         agent.check()
     agent = Replay(OPENING + TURN)
     async with agent.open_session() as session:

@@ -59,9 +59,9 @@ OF_TWO_PROMPTS = {
 """How the turns of these end: what is said behind the first one is a turn that the agent began."""
 SAYING_MORE = {
     # The recorded host left the open question without the answer that ACP wants of a cancel.
-    "gemini-permission_never_answered": "the host said the answer to request 0, which it did not",
+    "gemini-permission_never_answered": "the host sent the answer to request 0, which is not",
     # It waited for good; agentrt asks once more before it ends the process.
-    "copilot-cancel_at_once": "the host said $/cancel_request, which it did not",
+    "copilot-cancel_at_once": "the host sent $/cancel_request, which is not in the recording",
 }
 """What agentrt says beyond what was said then: the rest is the same, and `Replay.check` tells."""
 

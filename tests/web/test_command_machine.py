@@ -218,7 +218,7 @@ class Servers(RuleBasedStateMachine):
     @precondition(lambda self: self.pending and self.owner == ME)
     @rule()
     def commit(self) -> None:
-        """What waits to be stored is stored, whoever waits for it."""
+        """Data that waits to be stored is stored, whoever waits for it."""
         if self.pending:
             self.stored += 1
             self.pending, self.committed = False, True

@@ -338,7 +338,7 @@ def test_what_would_be_no_protection_is_refused(settings: dict[str, Any], why: s
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "@a", "ä", "a" * 65])
 def test_a_tenant_s_name_is_a_plain_one(name: str) -> None:
-    with pytest.raises(ValueError, match="no name of a tenant"):
+    with pytest.raises(ValueError, match="is not a valid tenant name"):
         Tenant(name=name)
 
 

@@ -91,7 +91,9 @@ class Tenant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", self.name):
-            raise ValueError(f"{self.name!r} is no name of a tenant: up to 64 of A-Z a-z 0-9 _ - .")
+            raise ValueError(
+                f"{self.name!r} is not a valid tenant name: use up to 64 of A-Z a-z 0-9 _ - ."
+            )
         for name in ("sessions", "viewers"):
             value = getattr(self, name)
             if value is not None and (type(value) is not int or value < 0):

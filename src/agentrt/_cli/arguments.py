@@ -209,7 +209,7 @@ def _add_agent(parser: argparse.ArgumentParser, *, several: bool = False) -> Non
             metavar="NAME",
             action="append",
             dest="agents",
-            help="only this one (repeatable)",
+            help="only this agent (repeatable)",
         )
     else:
         add(
@@ -306,8 +306,8 @@ def _add_session(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_settings(add: Callable[..., argparse.Action]) -> None:
-    add("--model", metavar="ID", help="the model, by the agent's name for it")
-    add("--mode", metavar="ID", help="the mode, by the agent's name for it")
+    add("--model", metavar="ID", help="the model, as the agent names it")
+    add("--mode", metavar="ID", help="the mode, as the agent names it")
 
 
 def _add_bounds(parser: argparse.ArgumentParser) -> None:
@@ -335,7 +335,7 @@ def _add_bounds(parser: argparse.ArgumentParser) -> None:
         "--on-violation",
         choices=("warn", "cancel"),
         help="when the agent runs a denied tool call without asking: print a warning, or cancel the"
-        " turn as well (warn)",
+        " turn as well (default: warn)",
     )
     _add_sandbox(parser)
     add = parser.add_argument_group("limits, in seconds or `none`").add_argument
@@ -402,7 +402,7 @@ def _add_sandbox(parser: argparse.ArgumentParser) -> None:
         "--no-sandbox",
         action="store_true",
         default=None,
-        help="no sandbox, whatever the configuration says",
+        help="no sandbox, regardless of the configuration",
     )
     add(
         "--allow-network",
@@ -490,7 +490,7 @@ def _fill_trust(trust: argparse.ArgumentParser) -> None:
         description="Lists the stored decisions.",
         argument_default=argparse.SUPPRESS,
     )
-    show = verb("show", "print the files that agents act on, and what has changed")
+    show = verb("show", "print the files that agents act on, and their changes")
     add = verb("add", "show the files that agents act on, and trust them after a confirmation")
     add.add_argument("--yes", action="store_true", default=False, help="trust without a question")
     verb("remove", "forget the decisions about a folder")
@@ -522,21 +522,26 @@ def _fill_serve(serve: argparse.ArgumentParser) -> None:
     add(
         "--url",
         metavar="URL",
-        help="address under which people reach it, such as https://agents.example or"
+        help="public address of the server, such as https://agents.example or"
         " https://example.org/agents/",
     )
     add(
         "--allow-host",
         metavar="NAME[:PORT]",
         action="append",
-        help="host name under which clients reach the server",
+        help="host name that clients use for the server",
     )
-    add("--allow-origin", metavar="URL", action="append", help="an origin whose pages may connect")
+    add(
+        "--allow-origin",
+        metavar="URL",
+        action="append",
+        help="an origin from which pages may connect",
+    )
     add(
         "--root",
         metavar="DIR",
         action="append",
-        help="a directory for sessions of pages (repeatable; default: any)",
+        help="a directory in which sessions may be opened (repeatable; default: any)",
     )
     add(
         "--store",
@@ -558,7 +563,7 @@ def _fill_serve(serve: argparse.ArgumentParser) -> None:
     add(
         "--home",
         metavar="NAME",
-        help="with --node: equal on machines that share files (default: this machine's name)",
+        help="with --node: same name on machines with shared files (default: the machine's name)",
     )
     add(
         "--otel",
@@ -583,7 +588,9 @@ def _add_insecure(add: Callable[..., Any]) -> None:
 
 
 def _fill_attach(attach: argparse.ArgumentParser) -> None:
-    attach.add_argument("url", metavar="URL", nargs="?", default=None, help="the server (yours)")
+    attach.add_argument(
+        "url", metavar="URL", nargs="?", default=None, help="the server (default: your own)"
+    )
     attach.add_argument("--session", metavar="ID", help="the session, by an id prefix")
     _add_insecure(attach.add_argument)
     add = attach.add_argument_group("one prompt").add_argument
@@ -629,8 +636,8 @@ def _fill_doctor(doctor: argparse.ArgumentParser) -> None:
         const=".",
         default=None,
         metavar="DIR",
-        help="list the files of a folder (default: this one) that agents would act on, and what"
-        " agentrt does about them; starts nothing",
+        help="list the files of a folder (default: this one) that agents would act on, and how"
+        " agentrt treats them; starts nothing",
     )
     doctor.add_argument(
         "--sandbox",
@@ -672,7 +679,7 @@ def _fill_conformance(conformance: argparse.ArgumentParser) -> None:
         metavar="S",
         help="maximum time for each check (default 60)",
     )
-    add("--only", metavar="CHECK", action="append", help="only this one (repeatable)")
+    add("--only", metavar="CHECK", action="append", help="run only this check (repeatable)")
     add("--trace", metavar="FILE", help="record the protocol messages of all checks to FILE")
     add("--traces", metavar="DIR", help="the same into a directory, one file per check")
     add(
@@ -747,8 +754,8 @@ def _fill_nodes(nodes: argparse.ArgumentParser) -> None:
     )
     drain = verbs.add_parser(
         "drain",
-        help="let a server finish its turns, take no new sessions, and exit",
-        description="Let a server finish its turns, take no new sessions, and exit.",
+        help="make a server finish its turns, accept no new sessions, and exit",
+        description="Make a server finish its turns, accept no new sessions, and exit.",
         argument_default=argparse.SUPPRESS,
     )
     drain.add_argument("name", metavar="NAME", help="the name of the server (its --node)")

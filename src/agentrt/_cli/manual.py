@@ -35,7 +35,7 @@ commands:
   agentrt nodes       list the servers that share a store; drain one
   agentrt checkpoints list, compare and restore saved files
   agentrt trust       show and trust the files of a project that agents act on
-  agentrt audit       show what agents asked for, who decided, and what they did without asking
+  agentrt audit       show the requests of agents, the decisions, and the calls without a request
   agentrt rules       explain the effect of a permission rule
   agentrt trace       show the protocol messages that --trace recorded
   agentrt record      run a command as the agent and record a trace
@@ -102,18 +102,18 @@ exit status: 0
 
 DOCTOR: Final = """\
 Start each installed agent in an empty folder and report its version, capabilities, modes and
-models, or why it does not start. No prompt is sent, so nothing is spent.
+models, or why it does not start. No prompt is sent, so no tokens are used.
 Without --agent, also shows where sessions are stored.
 
 With --project, starts nothing: lists the files of a folder that could make each agent run programs
-or allow things, and what agentrt does about them.
+or allow actions, and how agentrt prevents that.
 
 With --sandbox, starts nothing: tests if this machine can build sandboxes, with the remedy for each
 problem.
 """
 
 SANDBOX: Final = """\
-Run a command in the sandbox that an agent would get in this folder, to look around in it. Hosts
+Run a command in the sandbox that an agent would get in this folder, to inspect the sandbox. Hosts
 that are not allowed are refused without a question.
 """
 
@@ -180,7 +180,7 @@ you join the newest open session, or choose if there are several; if there is no
 opened. Agents, rules and the store are those of the server.
 
 With -p, or a prompt on standard input, one prompt is sent as by `agentrt -p`: the answer goes to
-standard output and the exit status tells how the turn ended. If the session is busy, the prompt is
+standard output and the exit status is the result of the turn. If the session is busy, the prompt is
 queued. Requests that the server's rules leave open are asked here if there is a terminal; otherwise
 they wait for other clients of the session. A signal cancels the prompt's turn.
 
@@ -287,9 +287,9 @@ exit status: 0, 1 if it failed or was not confirmed, 2 wrong usage, 4 no such ag
 """
 
 CONFORMANCE: Final = """\
-Test an agent against its protocol: odd versions, unknown and malformed messages, cancels at every
-moment, every answer to a permission request, the end of its input. Each check runs in its own
-process and an empty folder, and names the part of the specification that demands it.
+Test an agent against its protocol: unusual versions, unknown and malformed messages, cancels at
+every moment, every answer to a permission request, the end of its input. Each check runs in its own
+process and an empty folder, and names the part of the specification that requires it.
 """
 
 CONFORMANCE_MORE: Final = """\
@@ -302,17 +302,17 @@ examples:
   agentrt conformance -- node dist/agent.js --acp
 
 A check that needs an action of the model is inconclusive if there was none; that is not a pass.
-With a real model, a run costs some prompts.
+With a real model, a run uses a few prompts.
 
 exit status:
-  0  the agent meets every demand (a must) of the specification
+  0  the agent meets every requirement ("must") of the specification
   1  it does not, or it does not start
   2  wrong usage
   4  no such agent
 """
 
 CONFIG: Final = """\
-Show the settings in force in a folder, the origin of each, and what was ignored and why.
+Show the settings in force in a folder, the origin of each, and the ignored ones with the reason.
 """
 
 CONFIG_MORE: Final = """\
@@ -335,7 +335,7 @@ settings:
   agent = "gemini"                # the default agent
   trusted = ["~/src/mine"]        # the user's file only
   trust = "ask"                   # the user's file only: other folders
-  [agents.mine]                   # an agent of your own, or changes to a known one
+  [agents.mine]                   # your own agent, or changes to a known one
   command = "mine --acp"
   env = { MINE_KEY = "…" }
   [limits]                        # seconds and bytes; "none" removes a limit

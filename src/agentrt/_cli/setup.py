@@ -324,8 +324,8 @@ def describe_worktree(session: Session) -> str:
         return ""
     if result.branch:
         return (
-            f"the changes do not fit any more, so the branch {one_line(result.branch)} has them"
-            f" ({one_line(result.reason)})"
+            "the changes no longer apply, so they are saved on the branch"
+            f" {one_line(result.branch)} ({one_line(result.reason)})"
         )
     if not result.changes:
         return "no files were changed"

@@ -137,7 +137,7 @@ class Membership:
                 case Join() | Renew():
                     self._nursery.start_soon(self._ask, action)
                 case End(num):
-                    logger.error("the lease of the store is over: all sessions end here")
+                    logger.error("the lease of the store has expired: all sessions end here")
                     self._nursery.start_soon(self._ended, num)
                 case Leave(num):
                     self._nursery.start_soon(self._leave, num)
@@ -176,7 +176,7 @@ class Membership:
         try:
             await self._do(partial(self._leases.leave, num))
         except StoreError as error:  # it ends by itself
-            logger.warning("the lease of the store could not be given back: %s", error)
+            logger.warning("the lease of the store could not be released: %s", error)
 
     async def _do(self, job: Callable[[], T]) -> T:
         return await trio.to_thread.run_sync(job, limiter=self._limiter)

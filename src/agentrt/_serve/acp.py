@@ -175,7 +175,7 @@ class AcpViewer(DialectViewer):
                 raise CommandRefused("unknown_command", f"no method {request.method!r}")
             wanted, looks, act = known
             if self._host.role == "viewer" and not looks:
-                raise CommandRefused("forbidden", "a viewer only looks on")
+                raise CommandRefused("forbidden", "a viewer is read-only")
             params = {} if request.params is None else request.params
             left_out: list[str] = []
             try:
@@ -235,7 +235,7 @@ class AcpViewer(DialectViewer):
     def _authenticate(self, id: rpc.Id, params: AcpAuthenticateParams) -> None:
         """Accept the agent's own login. It is checked only when an agent starts."""
         if params.method_id != LOGIN["id"]:
-            raise CommandRefused("bad_request", f"no way to log in is called {params.method_id!r}")
+            raise CommandRefused("bad_request", f"no login method has the id {params.method_id!r}")
         self._hub.default_agent()  # raises if there is none
         self._answer(id)
 

@@ -206,7 +206,7 @@ class AiViewer(DialectViewer):
             if isinstance(request, Resume):
                 yield from self._resume(request)
             elif self._host.role == "viewer":
-                raise CommandRefused("forbidden", "a viewer only looks on")
+                raise CommandRefused("forbidden", "a viewer is read-only")
             else:
                 yield from self._send(request)
         except Exception as error:
@@ -432,7 +432,7 @@ class AiViewer(DialectViewer):
         turn = running.id if running is not None else next(reversed(state.turns))
         if request.body.stop:
             if self._host.role == "viewer":
-                raise CommandRefused("forbidden", "a viewer only looks on")
+                raise CommandRefused("forbidden", "a viewer is read-only")
             left = self._unended.get(feed)
             runtime = self._hub.runtime
             is_open = runtime.is_shared or runtime.stored(feed.log.session) is None

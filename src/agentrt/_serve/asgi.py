@@ -145,7 +145,9 @@ class AsgiConnection(ViewerConnection):
         if text is None:
             return b""
         if len(text) > self._largest or len(text.encode()) > self._largest:
-            raise ConnectionRefusal(CloseCode.TOO_BIG, f"a message may have {self._largest} bytes")
+            raise ConnectionRefusal(
+                CloseCode.TOO_BIG, f"a message may have at most {self._largest} bytes"
+            )
         if not self._frames.take(1, trio.current_time()):
             raise ConnectionRefusal(CloseCode.TOO_MANY, "too many frames in too little time")
         return text

@@ -362,7 +362,7 @@ class Client:
     def check_room(self) -> None:
         """Raise `CommandRefused` if nothing more can be started."""
         if not self.has_room:
-            raise CommandRefused("limit", f"{MAX_JOBS} commands of yours are under way already")
+            raise CommandRefused("limit", f"{MAX_JOBS} of your commands are already running")
 
     def _reply(self, frame: bytes) -> None:
         if self.viewer is not None:

@@ -174,7 +174,7 @@ class Permission(ForSession, tag="permission"):
 
     def __post_init__(self) -> None:
         if (self.option is not None) + self.cancel + (self.content is not None) != 1:
-            raise ValueError("exactly one of `option`, `content` and `cancel` is wanted")
+            raise ValueError("exactly one of `option`, `content` and `cancel` is required")
 
 
 class ToolResult(ForSession, tag="tool_result"):
@@ -278,7 +278,7 @@ class LoadSession(ViewerCommand, tag="session"):
     def __post_init__(self) -> None:
         by_agent = self.agent is not None and self.agent_session is not None
         if (self.session is not None) == by_agent:
-            raise ValueError("`session` is wanted, or `agent` and `agent_session`")
+            raise ValueError("`session` is required, or `agent` and `agent_session`")
 
 
 class CloseSession(ForSession, tag="session"):
@@ -501,7 +501,7 @@ def decode(text: str, role: Role = "controller") -> ViewerCommand | Beat:
         )
         raise Malformed(id, "unknown_command", message)
     if role == "viewer" and kind not in LOOKS:
-        raise Malformed(id, "forbidden", "a viewer only looks on")
+        raise Malformed(id, "forbidden", "a viewer is read-only")
     if len(text) > COMMAND_CHARS and kind not in WITH_CONTENT:
         raise Malformed(id, "bad_request", f"{head.type}: longer than {COMMAND_CHARS} characters")
     try:

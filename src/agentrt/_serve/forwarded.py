@@ -41,7 +41,7 @@ class ClusterCommandHandler:
             decoded = c.decode(bytes(envelope.command).decode())
             assert isinstance(decoded, c.ViewerCommand)
         except (msgspec.DecodeError, CommandRefused, ValueError) as error:  # from a newer version
-            message = f"this is not understood: {error}"
+            message = f"the command is invalid: {error}"
             return refusal(command.id, CommandRefused("unsupported", message))
         return await self._answer(hub, client, decoded)
 

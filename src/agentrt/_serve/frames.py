@@ -111,7 +111,7 @@ class Meter:
             if first & 0x0F < CLOSE_OPCODE:
                 self._message += length
                 if self._message > self._largest:
-                    limit = f"a message may have {self._largest} bytes"
+                    limit = f"a message may have at most {self._largest} bytes"
                     raise ConnectionRefusal(CloseCode.TOO_BIG, limit)
                 if first & FIN_BIT:
                     self._message = 0

@@ -35,7 +35,7 @@ MAX_FORM_BYTES: Final = 4096
 FORM_TYPE: Final = (b"content-type", b"application/x-www-form-urlencoded")
 _FORM_TYPE: Final = tuple(part.decode() for part in FORM_TYPE)
 
-TOO_MUCH: Final = "a request here has no body"
+TOO_MUCH: Final = "a request to this address must not have a body"
 
 RESPONSE_PIECE_BYTES: Final = 16 * 1024
 """Bytes of a response that a client must accept within the write deadline."""

@@ -201,7 +201,7 @@ class NativeViewer(Viewer):
         """Carry out a command, unless it was carried out before, and answer it."""
         client = self._client
         if client is None:
-            raise Malformed(command.id, "bad_request", "the first frame is `hello`")
+            raise Malformed(command.id, "bad_request", "the first frame must be `hello`")
         if isinstance(command, _LOOKS):  # repeated on another connection, it is carried out there
             client.serve(self._look(client, command))
         elif not client.seen(command, self.reply):

@@ -446,7 +446,7 @@ def _act(hub: Hub, client: Client, command: c.ViewerCommand) -> CommandFields | 
             return _stop_all(hub, client, command)
         case c.ListFolders(path=path):
             return partial(hub.file_viewer.subfolders, hub.folders, path)
-    raise TypeError(f"{command} is not for here")
+    raise TypeError(f"{command} cannot be used here")
 
 
 def _in_stored(hub: Hub, client: Client, command: c.ForSession) -> CommandFields | Job:
@@ -521,7 +521,7 @@ def _job_in(hub: Hub, client: Client, session: Session, command: c.ForSession) -
             return partial(_delete, hub, session.id)
         case c.ForkSession():
             return fork_session(hub, client, command)
-    raise TypeError(f"{command} is not for here")
+    raise TypeError(f"{command} cannot be used here")
 
 
 # --- turns
@@ -581,7 +581,7 @@ def _tool_result(client: Client, session: Session, command: c.ToolResult) -> Com
     if item is None or item.tool is None:
         raise CommandRefused("unknown_request", f"no tool call {command.item!r} in this session")
     if item.tool.owner != "client":
-        raise CommandRefused("forbidden", f"this tool is the {item.tool.owner}'s to run")
+        raise CommandRefused("forbidden", f"this tool is run by the {item.tool.owner}")
     if item.status == "waiting":
         raise CommandRefused("forbidden", "another client runs this tool")
     raise CommandRefused("already_resolved", f"the call {command.item!r} is over")
@@ -622,7 +622,7 @@ async def _checkpoints(session: Session, command: c.ForCheckpoints) -> CommandFi
                 return {"restored": await checkpoints.restore(number)}
     except LocalProtocolError as error:
         raise CommandRefused("unsupported", str(error)) from error
-    raise TypeError(f"{command} is not for here")
+    raise TypeError(f"{command} cannot be used here")
 
 
 def _stop_all(hub: Hub, client: Client, command: c.StopAll) -> CommandFields | Job:
@@ -704,7 +704,8 @@ def _load(hub: Hub, client: Client, command: c.LoadSession) -> CommandFields | J
     if hub.runtime.tenant is not None:  # agents keep the conversations of all tenants in one place
         raise CommandRefused(
             "forbidden",
-            "a tenant's token opens no conversation by the agent's id, but by a `session`",
+            "with a tenant's token, a conversation is opened by its `session`, not by the"
+            " agent's id",
         )
 
     async def job() -> CommandFields:

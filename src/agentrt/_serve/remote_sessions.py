@@ -72,7 +72,7 @@ class RemoteTurnProxy:
         if begun:
             self._id = (same or begun)[0]
         else:
-            self.failure = PromptRemoved("the prompt was taken out of the queue")
+            self.failure = PromptRemoved("the prompt was removed from the queue")
 
     def send(self, prompt: Steps[CommandFields]) -> Steps[None]:
         """Send the prompt and take the other server's answer."""

@@ -235,7 +235,7 @@ class SiteServer(Site):
             return response(401, self._locked, type=html, head_only=head_only, form=True)
         file = self._files.get(request.path)
         if file is None:
-            return response(404, "There is nothing here.\n", head_only=head_only)
+            return response(404, "Not found.\n", head_only=head_only)
         return file.answer(request)
 
     def is_signed_in(self, request: HttpRequest) -> bool:

@@ -213,7 +213,8 @@ def _join() -> Guest:
             here = _here.guest = Guest(loop)
         except RuntimeError as error:
             raise LocalProtocolError(
-                "Trio runs in this thread already, as somebody else's guest: use `agentrt` in its"
+                "Trio runs in this thread already, as the guest of another loop: use"
+                " `agentrt` in its"
                 " tasks, or agentrt.aio without it"
             ) from error
     elif here.loop is not loop:

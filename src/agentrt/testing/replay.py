@@ -316,14 +316,14 @@ class _ReplayPlayer:
             raise self._surprise
         for number, said in self._expected.items():
             if number < self._ends:
-                raise self._departed(f"the host did not say {said.what}", number)
+                raise self._departed(f"the host did not send {said.what}", number)
 
     async def serve(self, asked: ServiceRequested) -> Any:
         """Return the recorded host's answer to the same request. Raises `RequestError`."""
         said = (asked.method, asked.params)
         found = (n for n, (request, _) in enumerate(self._served) if request == said)
         if (number := next(found, None)) is None:
-            raise RequestError(INTERNAL_ERROR, f"{asked.method} was not asked so then")
+            raise RequestError(INTERNAL_ERROR, f"{asked.method} differs from the recorded request")
         _, answer = self._served.pop(number)
         match answer:
             case {"error": {"code": int(code), "message": str(message), **more}}:
@@ -415,7 +415,7 @@ class _ReplayPlayer:
                 await self._news.park()
         if scope.cancelled_caught:
             what = self._expected[number].what
-            raise self._departed(f"the host has not said {what} for {self._patience:g} s", number)
+            raise self._departed(f"the host has not sent {what} for {self._patience:g} s", number)
         return number not in self._expected
 
     async def _listen(self, process: MemoryAgent) -> None:
@@ -461,11 +461,11 @@ class _ReplayPlayer:
         """
         for number, expected in self._expected.items():
             if expected.what == said.what:
-                raise self._departed(f"the host said {said.what} otherwise: {text}", number)
+                raise self._departed(f"{said.what} differs from the recording: {text}", number)
         for number, prompt in self._let_wait.items():
             if prompt.fits(said):
                 raise self._departed(_IN_A_TURN, number)
-        message = f"the host said {said.what}, which it did not say in the recording: {text}"
+        message = f"the host sent {said.what}, which is not in the recording: {text}"
         departed = ReplayMismatch(message, 0, None)
         if said.what not in _CANCELS and not (said.answers and said.key[0] in self._left_open):
             raise departed

@@ -191,7 +191,7 @@ def _program(
 ) -> Callable[[MemoryAgent], Awaitable[None]]:
     if agent.protocol == "own":
         raise AgentStartError(
-            f"{agent.name} has a driver of its own, for which there is no fake agent: test it with"
+            f"{agent.name} has a custom driver, for which no fake agent exists: test it with"
             " a program that speaks its protocol"
         )
     kind = _KINDS[agent.protocol]

@@ -68,5 +68,5 @@ def restore(saved: FolderCheckpoints, number: int) -> None:
     for change in restored.changes:
         print(f"{change.change}  {one_line(change.path)}")
     for path in restored.kept:
-        print(f"agentrt: warning: left alone: {one_line(path)}", file=sys.stderr)
+        print(f"agentrt: warning: not changed: {one_line(path)}", file=sys.stderr)
     print(f"to undo this: agentrt checkpoints restore {restored.undo}", file=sys.stderr)

@@ -68,7 +68,7 @@ async def _serve(recorded: Replay, port: int) -> None:
         nursery.start_soon(_print_links, site)
         await site.link_used()
         await recorded.enact(session)
-        print("agentrt: that was all", file=sys.stderr, flush=True)
+        print("agentrt: replay finished", file=sys.stderr, flush=True)
         await trio.sleep_forever()
 
 

@@ -251,9 +251,9 @@ async def _undo(repl: Repl, argument: str) -> None:
     count = turns("/undo", argument)
     restored = await session.checkpoints.undo(count)
     for path in restored.kept:
-        repl.say(f"left alone, because it was not saved: {one_line(path)}")
+        repl.say(f"not changed, because it was not saved: {one_line(path)}")
     if session.capabilities.get("fork_at") is not False:
-        repl.say(f"The agent still remembers; /fork {count} continues in a copy without that.")
+        repl.say(f"The agent still remembers this; /fork {count} continues in a copy without it.")
 
 
 async def _sandbox(repl: Repl, argument: str) -> None:
@@ -299,10 +299,12 @@ COMMANDS: Final = {
         SlashCommand("new", "start a new session with the same agent", _new),
         SlashCommand("mode", "list the agent's modes, or switch to one", _mode, "[ID]"),
         SlashCommand("model", "list the agent's models, or switch to one", _model, "[ID]"),
-        SlashCommand("steer", "send text into the running turn, if the agent can", _steer, "TEXT"),
+        SlashCommand(
+            "steer", "send text into the running turn, if the agent supports it", _steer, "TEXT"
+        ),
         SlashCommand("queue", "list queued prompts, or remove some", _queue, "[drop N | clear]"),
         SlashCommand("cost", "show tokens, cost and limits", _cost),
-        SlashCommand("budget", "show what is spent of the budget", _budget),
+        SlashCommand("budget", "show the used part of the budget", _budget),
         SlashCommand("session", "show the session id, for --resume", _session),
         SlashCommand("sessions", "list earlier sessions in this folder", show_sessions),
         SlashCommand("resume", "resume an earlier session", resume, "[N | ID]"),
@@ -315,9 +317,9 @@ COMMANDS: Final = {
         SlashCommand("send", "send the output of your last !command", send_output, "[TEXT]"),
         SlashCommand("retell", "repeat the conversation to an agent that has lost it", _retell),
         SlashCommand("tasks", "list background tasks, or stop one", tasks, "[stop N]"),
-        SlashCommand("permissions", "show or change who decides", permissions, "[RULE …]"),
+        SlashCommand("permissions", "show or change the permission rules", permissions, "[RULE …]"),
         SlashCommand(
-            "sandbox", "show the sandbox, or take a permission back", _sandbox, "[revoke TARGET]"
+            "sandbox", "show the sandbox, or revoke a permission", _sandbox, "[revoke TARGET]"
         ),
         SlashCommand("export", "write the conversation to a file", export, "[FILE]"),
         SlashCommand(

@@ -46,7 +46,7 @@ def described_keys(chosen: Mapping[KeyAction, str]) -> list[tuple[str, str]]:
         (f"{key['editor']}, Ctrl-X Ctrl-E", "edit the prompt in $EDITOR"),
         (key["paste_image"], "paste the image in the clipboard"),
         (key["suspend"], "suspend agentrt"),
-        ("@file, !command", "attach a file; run a shell command of your own"),
+        ("@file, !command", "attach a file; run a shell command"),
     ]
 
 

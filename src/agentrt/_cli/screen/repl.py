@@ -462,7 +462,7 @@ class ScreenRepl(Repl):
     async def run_shell(self, command: str) -> None:
         await super().run_shell(command)
         if self.last_output is not None and self.last_output.text:
-            self.hint("/send gives this output to the agent")
+            self.hint("/send sends this output to the agent")
 
     def show_output(self, lines: Sequence[list[Run]]) -> None:
         self.page.write("".join(self.page.paint(*line) + "\n" for line in lines), "shell")

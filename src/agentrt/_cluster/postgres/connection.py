@@ -135,7 +135,9 @@ def connect(server: PostgresAddress, *, writes: bool) -> PostgresConnection:
 def _prepare(connection: PostgresConnection, server: PostgresAddress) -> None:
     if connection.info.server_version < _OLDEST_SERVER_VERSION:
         version = connection.info.server_version // 10000
-        raise StoreError(f"{server} is PostgreSQL {version}, and the oldest that will do is 14")
+        raise StoreError(
+            f"{server} is PostgreSQL {version}, and the oldest supported version is 14"
+        )
     connection._repeated = {}
     # One type for all integers, so that one prepared statement fits numbers of any size.
     connection.adapters.register_dumper(int, Int8BinaryDumper)

@@ -199,9 +199,9 @@ class AcpDriver:
         session, prompt = self._session(), self._turns.prompt
         assert self._handshake is not None
         if not self._handshake.steers:
-            raise LocalProtocolError("this agent takes no prompt into a running turn")
+            raise LocalProtocolError("this agent does not accept a prompt during a turn")
         if prompt is None or prompt.cancels:
-            raise LocalProtocolError("no turn runs that a prompt could be taken into")
+            raise LocalProtocolError("no turn is running that could take the prompt")
         self._check_content(content)
 
         def answered(response: JsonRpcResponse) -> None:
@@ -664,10 +664,10 @@ class AcpDriver:
             if self._turns.prompt is prompt:
                 prompt.steered.append(steered)
             return
-        why = "no turn ran any more"
+        why = "no turn was running any more"
         if response.error is not None:
             why = error_of(response.error).message
-        self._channel.notice("warning", "not_steered", f"the agent did not take it: {why}")
+        self._channel.notice("warning", "not_steered", f"the agent did not accept it: {why}")
         self._channel.out.append(TurnFinished(turn=steered, outcome="cancelled"))
 
     def _forget_prompt(self) -> None:

@@ -276,7 +276,9 @@ class _RootWalk:
 
     def _check_guarded(self, way: Sequence[str]) -> None:
         if self._writing and (name := protected_file(way)) is not None:
-            raise NotAllowed(f"agents may not write {name}, which can start programs unasked")
+            raise NotAllowed(
+                f"agents may not write {name}, which can start programs without asking"
+            )
 
         if self._barrier is not None:
             real = "/" + "/".join((*self._root, *way))

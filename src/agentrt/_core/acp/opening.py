@@ -192,7 +192,7 @@ class AcpHandshake:
                 return
             if opening.fork_at is not None:
                 if not self._fork_at:
-                    self._fail("rejected", "the agent forks a session at its end only")
+                    self._fail("rejected", "the agent can fork a session only at its end")
                     return
                 meta = with_point(meta, opening.fork_at)
         # A replay is wanted unless the host says otherwise: loading repeats the conversation.
@@ -201,7 +201,7 @@ class AcpHandshake:
             opening, agent, servers, roots, meta, wants_history=wants_history
         )
         if opens is None:
-            self._fail("rejected", "the agent cannot take up an earlier session")
+            self._fail("rejected", "the agent cannot resume an earlier session")
             return
         self._method, self._replays = opens.method, opens.replays
         if self._resumes:
@@ -379,7 +379,7 @@ class AcpHandshake:
             self._channel.notice(
                 "warning",
                 "roots_unsupported",
-                "the agent takes no folders other than the working folder",
+                "the agent supports no folders other than the working folder",
                 list(self._opening.roots),
             )
             return None

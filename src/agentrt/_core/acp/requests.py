@@ -276,7 +276,9 @@ class AcpRequests:
         """Return a key for the request, or None after refusing it because too much is pending."""
         size = _REQUEST_OVERHEAD_BYTES + _length(params)
         if self._held and self._held + size > self._most_held:
-            self._refuse(request, INTERNAL_ERROR, "too much is asked for: wait for some answers")
+            self._refuse(
+                request, INTERNAL_ERROR, "too many requests are open: wait for some answers"
+            )
             return None
         self._held += size
         return self._add(_OpenAcpRequest(request.id, request.method, size=size))
@@ -376,7 +378,7 @@ class AcpRequests:
             content = answer.content if action == "accept" else None
             result = ElicitationResponse(action, content)
         elif request.method != "session/request_permission":
-            raise LocalProtocolError(f"{request.method} wants a reply, not a decision")
+            raise LocalProtocolError(f"{request.method} requires a reply, not a decision")
         elif answer.option is None:
             result = RequestPermissionResponse(CancelledOutcome())
         elif answer.option in request.options:

@@ -255,7 +255,7 @@ def resolve(
         case "set_option":
             value = params.get("value")
             if not isinstance(value, str | bool):
-                raise LocalProtocolError(f"an option's value is text or a bool, not {value!r}")
+                raise LocalProtocolError(f"an option's value must be text or a bool, not {value!r}")
             return settings.change_option(session, _text(params, "option"), value)
         case "list_sessions":
             request: Struct = ListSessionsRequest(params.get("cwd"), params.get("cursor"))
@@ -265,7 +265,7 @@ def resolve(
         case "logout":
             return AcpSettingChange(settings.wire.logout, LogoutRequest())
         case _ if method in _OWN:
-            raise LocalProtocolError(f"{method} is not to be called: it is done by {_OWN[method]}")
+            raise LocalProtocolError(f"{method} cannot be called directly: use {_OWN[method]}")
         case _:
             return AcpSettingChange(method, params)
 

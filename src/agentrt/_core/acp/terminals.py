@@ -444,7 +444,7 @@ class _RunningTerminal:
             try:
                 self._on_output(self._id, text)
             except Exception:
-                logger.exception("on_output failed; the terminal is read on")
+                logger.exception("on_output failed; reading continues")
 
     async def _watch(self) -> None:
         self._status = _exit_status(await self._wait_dead())

@@ -248,7 +248,9 @@ def _words(command: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -
     elif isinstance(command, Sequence) and all(isinstance(w, str | os.PathLike) for w in command):
         words = tuple(os.fspath(word) for word in command)
     else:
-        raise TypeError(f"an agent's command is a string or a list of words, not {command!r:.100}")
+        raise TypeError(
+            f"an agent's command must be a string or a list of words, not {command!r:.100}"
+        )
     if not words or not words[0]:
         raise ValueError("an agent's command is empty")
     return words

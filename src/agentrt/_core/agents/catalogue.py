@@ -118,8 +118,9 @@ BUILT_IN: dict[str, Agent] = {
             command=("gemini", "--acp"),
             install=_npm("@google/gemini-cli") + " (0.33 or newer)",
             docs="https://geminicli.com/docs",
-            note="says no input of its tools: no rule allows a command of it, and rules that deny"
-            " read its title; gets no tools of the program in a folder that is not trusted",
+            note="does not report the input of its tools: allow rules never apply to its"
+            " commands, and deny rules read the title; gets no tools of the program in a"
+            " folder that is not trusted",
             quirks=Quirks(
                 eof_exits=False,
                 late_history=True,

@@ -115,7 +115,8 @@ def name_of(agent: str | Agent) -> str:
     if isinstance(agent, Agent):
         return agent.name
     right = (
-        "a name such as 'claude', or what agentrt.agents.acp([…]) or agentrt.agents.claude() makes"
+        "a name such as 'claude', or the result of agentrt.agents.acp([…]) or"
+        " agentrt.agents.claude()"
     )
     raise TypeError(f"an agent is {right}, not {type(agent).__name__}")
 

@@ -374,12 +374,12 @@ def judge(
         return ProjectVerdict(found=found, refusal=rules.refused)
     for each in found:
         if each.file.path in rules.refused_files and _contains(each.path, rules.refused_words):
-            why = f"it acts on {each.path} whatever it is told, and {each.file.effect}"
+            why = f"it acts on {each.path} regardless of its settings, and {each.file.effect}"
             return ProjectVerdict(found=found, refusal=why)
     if rules.store is not None and found:
         for folder in folders:
             if place := _trusting(rules.store, folder, env):
-                why = f"{place} says that it trusts the folder, so that it acts on {found[0].path}"
+                why = f"{place} marks the folder as trusted, so it acts on {found[0].path}"
                 return ProjectVerdict(found=found, refusal=why)
     return ProjectVerdict(found=found)
 

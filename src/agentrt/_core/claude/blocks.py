@@ -45,7 +45,7 @@ def _to_claude(block: Block) -> list[JsonObject]:
         case Resource(resource=resource):
             return _resource(resource)
         case Audio():
-            raise LocalProtocolError("Claude takes no audio")
+            raise LocalProtocolError("Claude Code does not accept audio")
 
 
 def _resource(resource: JsonObject) -> list[JsonObject]:
@@ -57,7 +57,7 @@ def _resource(resource: JsonObject) -> list[JsonObject]:
             return [_base64("image", mime, blob)]
         if mime == "application/pdf":
             return [_base64("document", mime, blob)]
-        raise LocalProtocolError(f"Claude takes no resource of type {mime!r}")
+        raise LocalProtocolError(f"Claude Code does not accept a resource of type {mime!r}")
     text = str(resource.get("text", ""))
     tag = _tag_for(text)
     return [_text(f'{_mention(uri, "")}\n<{tag} ref="{_encoded(uri)}">\n{text}\n</{tag}>')]

@@ -144,17 +144,17 @@ class ClaudeDriver:
 
     def steer(self, turn: str, content: Sequence[Block]) -> list[Effect]:
         if not self._turns.running:
-            raise LocalProtocolError("no turn runs that a prompt could be taken into")
+            raise LocalProtocolError("no turn is running that could take the prompt")
         write, uuid = self._user_message(content)
         self._turns.steer(turn, uuid)
         return [write]
 
     def _user_message(self, content: Sequence[Block]) -> tuple[Write, str]:
         if not self._started:
-            raise LocalProtocolError("the handshake is not over")
+            raise LocalProtocolError("the handshake is not finished")
         uuid = self._new_uuid()
         if uuid in self._turns.used:  # Claude would ignore it and never answer
-            raise LocalProtocolError(f"a prompt was named {uuid} before")
+            raise LocalProtocolError(f"the id {uuid} was used for an earlier prompt")
         message = {"role": "user", "content": to_claude(content)}
         line = {
             "type": "user",
@@ -189,13 +189,17 @@ class ClaudeDriver:
 
     def call(self, call: str, method: str, params: JsonObject) -> list[Effect]:
         if not self._started:
-            return [CallReturned(call, error=ErrorInfo("unsupported", "the handshake is not over"))]
+            return [
+                CallReturned(call, error=ErrorInfo("unsupported", "the handshake is not finished"))
+            ]
         if "turn" in params and (name := PROMPTS.get(method)) is not None:
             turn = str(params["turn"])
             uuid = self._turns.uuid_of(turn)
             if uuid is None:
                 return [
-                    CallReturned(call, error=ErrorInfo("unknown_turn", f"no prompt began {turn!r}"))
+                    CallReturned(
+                        call, error=ErrorInfo("unknown_turn", f"no prompt started {turn!r}")
+                    )
                 ]
             params = {**{k: v for k, v in params.items() if k != "turn"}, name: uuid}
         return self._calls.call(call, method, params)
@@ -364,7 +368,7 @@ class ClaudeDriver:
         else:
             self.dropped["stale"] += 1
             data = {"prompts": uuids, "outcome": verdict.outcome, "origin": m.origin}
-            notice = Notice("info", "stale", "a result came that ends no turn", data)
+            notice = Notice("info", "stale", "the agent sent a result that ends no turn", data)
             out += self._repeats.worth_reporting(notice)
 
     def _forget_turn(self) -> None:

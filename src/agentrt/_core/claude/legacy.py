@@ -101,7 +101,7 @@ class LegacyDriver:
             raise LocalProtocolError(self._refused)
         texts = [block.text for block in content if isinstance(block, Text)]
         if len(texts) != len(content):
-            raise LocalProtocolError("this protocol takes text only")
+            raise LocalProtocolError("this protocol accepts only text")
         self._turn, self._said = turn, False
         message = {"role": "user", "content": "\n".join(texts)}
         return [Write(encode_line({"type": "user", "message": message}), urgent=False)]
@@ -132,7 +132,7 @@ class LegacyDriver:
             and response.get("updatedInput", request["input"]) != request["input"]
         ):
             allowed = False
-            words = "another input cannot be given to a tool in the older dialect: it was denied"
+            words = "the older dialect cannot change the input of a tool, so the call was denied"
             out.append(Notice("warning", "unsupported", words))
         if not allowed:
             self._speech.denied.add(call)
@@ -254,7 +254,7 @@ class LegacyDriver:
         late, self._owed = self._owed and not self._said and bool(m.is_error), False
         if late or self._turn is None:
             self.dropped["stale"] += 1
-            notice = Notice("info", "stale", "a result came that ends no turn")
+            notice = Notice("info", "stale", "the agent sent a result that ends no turn")
             out += self._repeats.worth_reporting(notice)
             return
         self._snapshots.end(out)

@@ -60,7 +60,7 @@ def judge(
     if blocked is not None and result.num_turns == 0:
         return ResultVerdict("refused", "hook_blocked", ErrorInfo("hook_blocked", blocked))
     if structured and _lacks_structured_output(result):
-        missing = "the agent ended its turn without the structured output that was asked for"
+        missing = "the agent ended its turn without the requested structured output"
         return ResultVerdict("failed", said, ErrorInfo("structured_output_missing", missing))
     return ResultVerdict("completed", said, structured_output=result.structured_output)
 

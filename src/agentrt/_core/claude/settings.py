@@ -17,7 +17,7 @@ from .options import ClaudeOptions
 
 FAILURES: Final = {
     "failed": "did not start or could not be reached",
-    "needs-auth": "needs a login, which its own configuration or `/mcp` in Claude Code gives",
+    "needs-auth": "needs a login: configure it, or use `/mcp` in Claude Code",
 }
 """The states in which a server offers no tools, with the reasons."""
 
@@ -52,9 +52,9 @@ MODES = {
     "default": Choice("default", "Ask", "asks before dangerous operations"),
     "acceptEdits": Choice("acceptEdits", "Accept edits", "edits files without asking"),
     "plan": Choice("plan", "Plan", "plans and changes nothing"),
-    "dontAsk": Choice("dontAsk", "Don't ask", "denies whatever is not allowed beforehand"),
-    "auto": Choice("auto", "Auto", "a model decides what is asked"),
-    "bypassPermissions": Choice("bypassPermissions", "Bypass permissions", "asks nothing at all"),
+    "dontAsk": Choice("dontAsk", "Don't ask", "denies everything that is not already allowed"),
+    "auto": Choice("auto", "Auto", "a model decides which calls are asked about"),
+    "bypassPermissions": Choice("bypassPermissions", "Bypass permissions", "never asks"),
 }
 
 

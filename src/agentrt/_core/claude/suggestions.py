@@ -31,7 +31,7 @@ ACCEPT_EDITS: Final[JsonObject] = {
 ACCEPT_EDITS_NAME: Final = "accept all edits of files in this session (mode acceptEdits)"
 FILES: Final = {
     "localSettings": ("for this project", ".claude/settings.local.json"),
-    "projectSettings": ("for everybody in this project", ".claude/settings.json"),
+    "projectSettings": ("for all users of this project", ".claude/settings.json"),
     "userSettings": ("for all your projects", "~/.claude/settings.json"),
 }
 """The places that Claude Code writes rules to: their scope and their file."""
@@ -39,7 +39,7 @@ _MODES: Final = {
     "acceptEdits": ACCEPT_EDITS_NAME,
     "plan": "plan from now on (mode plan)",
     "default": "ask before edits and commands from now on (mode default)",
-    "dontAsk": "deny whatever is not allowed beforehand from now on (mode dontAsk)",
+    "dontAsk": "from now on, deny everything that is not already allowed (mode dontAsk)",
 }
 """The modes that may be offered: none of them ends all asking."""
 _RULE: Final = frozenset({"toolName", "ruleContent"})

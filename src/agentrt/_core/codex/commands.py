@@ -14,7 +14,9 @@ from ..model.events import Command, Modes, Usage
 
 COMMANDS: Final = [
     Command("compact", "Summarize the conversation to free its context window"),
-    Command("review", "Review the uncommitted changes, or what you say", "what to review"),
+    Command(
+        "review", "Review the uncommitted changes, or follow your instructions", "what to review"
+    ),
     Command("init", "Write an AGENTS.md with instructions for agents in this folder"),
     Command("status", "Show the model, the mode and the tokens used"),
 ]

@@ -196,7 +196,7 @@ class CodexDriver:
         self._ready()
         current = self._turns.current
         if current is None or current.id is None or not current.runs:
-            raise LocalProtocolError("no turn runs that a prompt could be taken into")
+            raise LocalProtocolError("no turn is running that could take the prompt")
         self._steer(current, current.id, turn, _input(content))
         return self._channel.take()
 
@@ -226,7 +226,7 @@ class CodexDriver:
     def call(self, call: str, method: str, params: JsonObject) -> list[Effect]:
         thread = self._ready()
         if method in OWN:
-            raise LocalProtocolError(f"{method} is not to be called: it is done by {OWN[method]}")
+            raise LocalProtocolError(f"{method} cannot be called directly: use {OWN[method]}")
         try:
             sent, request, made = self._resolve(thread, method, params)
         except UnsupportedCodexSetting as error:
@@ -263,7 +263,9 @@ class CodexDriver:
             case "set_option":
                 value = params.get("value")
                 if not isinstance(value, str | bool):
-                    raise LocalProtocolError(f"an option's value is text or a bool, not {value!r}")
+                    raise LocalProtocolError(
+                        f"an option's value must be text or a bool, not {value!r}"
+                    )
                 option = _text(params, "option")
                 return change, self._settings.change_option(thread, option, value), None
             case "list_sessions":
@@ -475,7 +477,7 @@ class CodexDriver:
                 pass  # the turn is named when it begins
             case _:
                 self._turns.forget(sent)
-                why = ErrorInfo("protocol", "codex took the prompt without saying which turn it is")
+                why = ErrorInfo("protocol", "codex accepted the prompt without naming its turn")
                 self._channel.out.append(
                     TurnFinished(turn=sent.prompt, outcome="failed", error=why)
                 )
@@ -512,7 +514,7 @@ class CodexDriver:
         turn = self._turns.ended(message.turn.id)
         if turn is None:
             data = {"turn": message.turn.id}
-            self._channel.notice("info", "stale", "the end of no turn that runs", data)
+            self._channel.notice("info", "stale", "the end of a turn that is not running", data)
             return
         if self._speech.commands and message.turn.status == "interrupted":
             self._end_commands()  # one may have begun after the first interrupt
@@ -786,7 +788,7 @@ def _speak(speech: CodexTranslator | None, item: str, thought: bool, pieces: lis
 
 def _input(content: Sequence[Block]) -> list[wire.UserInput]:
     if any(isinstance(block, Audio) for block in content):
-        raise LocalProtocolError("codex takes no audio in a prompt")
+        raise LocalProtocolError("codex does not accept audio in a prompt")
     try:
         return user_input(list(content))
     except ValueError as error:

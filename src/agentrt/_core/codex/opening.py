@@ -142,7 +142,7 @@ class CodexHandshake:
             if self._last is None and len(self._matching) >= point.occurrence:
                 self._last = self._matching[point.occurrence - 1]
             if self._last is None:
-                self._fail("rejected", "codex does not know the text at that point any more")
+                self._fail("rejected", "codex no longer has the text at that point")
             else:
                 self._open()
 

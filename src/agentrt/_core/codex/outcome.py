@@ -225,7 +225,7 @@ class CodexNotices:
         self._report_notice("info", "deprecated", message.summary, message.details)
 
     def _rerouted(self, message: wire.ModelReroutedNotification) -> None:
-        text = f"{message.to_model} answers in the place of {message.from_model}: {message.reason}"
+        text = f"{message.to_model} answers instead of {message.from_model}: {message.reason}"
         self._report_notice("warning", "model_fallback", text)
 
     def _verified(self, message: wire.ModelVerificationNotification) -> None:
@@ -235,7 +235,7 @@ class CodexNotices:
     def _buffered(self, message: wire.ModelSafetyBufferingUpdatedNotification) -> None:
         if message.show_buffering_ui:
             why = ", ".join([*message.reasons, *message.use_cases]) or "no reason given"
-            text = f"{message.model} holds its answer back for a safety check: {why}"
+            text = f"{message.model} withholds its answer during a safety check: {why}"
             if message.faster_model:
                 text += f"; {message.faster_model} would answer sooner"
             self._report_notice("info", "safety_check", text)

@@ -407,7 +407,7 @@ class CodexRequests:
         if request is None:
             return
         if request.make is None:
-            raise LocalProtocolError(f"{request.method} wants a reply, not a decision")
+            raise LocalProtocolError(f"{request.method} requires a reply, not a decision")
         if answer.option is not None and answer.option not in request.options:
             raise LocalProtocolError(f"the request has no option {answer.option!r}")
         self._close(key, result_line(request.id, request.make(answer)))

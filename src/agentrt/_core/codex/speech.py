@@ -495,7 +495,7 @@ def _text_of(block: Block) -> str:
         try:
             text = base64.b64decode(str(resource.get("blob"))).decode()
         except (binascii.Error, ValueError) as error:
-            raise ValueError("codex takes no file in a prompt that is not text") from error
+            raise ValueError("codex accepts only text files in a prompt") from error
     return f'<resource uri="{resource.get("uri", "")}">\n{text}\n</resource>'
 
 

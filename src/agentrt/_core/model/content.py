@@ -91,7 +91,7 @@ def check_media(data: bytes, kind: str, mime_type: str | None, name: str = "") -
     not bytes.
     """
     if not isinstance(data, bytes | bytearray | memoryview):
-        raise TypeError(f"content is made of bytes, not of {type(data).__name__}")
+        raise TypeError(f"content must be bytes, not {type(data).__name__}")
     check_name(mime_type)
     found = mime_type or media_type(data, name)
     if found is None:
@@ -358,7 +358,7 @@ def blocks(prompt: Prompt) -> list[Block]:
         raise LocalProtocolError(f"a prompt is {_WANTED}, not {_named(prompt)}")
     content = [_text(part) if isinstance(part, str) else _block(part) for part in prompt]
     if not content:
-        raise LocalProtocolError("a prompt needs some content: it is an empty list")
+        raise LocalProtocolError("a prompt must have some content, not an empty list")
     return content
 
 
@@ -374,7 +374,7 @@ def _text(text: str) -> Text:
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise LocalProtocolError(f"a prompt holds half a character: {error}") from None
+            raise LocalProtocolError(f"a prompt contains half a character: {error}") from None
     return Text(text)
 
 

@@ -108,7 +108,7 @@ class PromptQueue:
         for turn in self.waiting:
             if turn.entry == entry:
                 return turn
-        raise LocalProtocolError(f"no prompt {entry!r} waits: it was started or taken back")
+        raise LocalProtocolError(f"no prompt {entry!r} is queued: it was started or removed")
 
     def put(self, turn: TurnMachine, *, first: bool = False) -> None:
         """Add a ready prompt: after the other ready ones, or before all if `first`."""

@@ -13,8 +13,9 @@ from .events import Item
 from .state import SessionState
 
 OPENING: Final = (
-    "You do not remember this conversation, because the process that had it is gone. It went as"
-    " follows. Do nothing about it now: say in one short sentence that you know it again."
+    "You do not remember this conversation, because the process that had it has ended."
+    " The history follows. Take no action now: confirm in one short sentence that you"
+    " know the history."
 )
 """The first sentences of such a prompt."""
 

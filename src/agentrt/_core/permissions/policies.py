@@ -588,7 +588,8 @@ def check_decision(policy: object, decision: object) -> Decision:
         return decision
     name = getattr(policy, "__qualname__", None) or repr(policy)
     raise TypeError(
-        f"{name} returned {decision!r:.200}, which is no decision: Allow(), Deny() or Ask() is"
+        f"{name} returned {decision!r:.200}, which is not a decision; return Allow(),"
+        " Deny() or Ask()"
     )
 
 
@@ -679,8 +680,8 @@ def decided_words(request: PermissionOpened, answer: DecisionAnswer, *, denied: 
         f"{request.title!r}.",
         decided,
         f"The user says: {answer.message}" if answer.message else "",
-        "What you asked about was not carried out. Go on where you were, and ask again for what"
-        " needs to be allowed.",
+        "The requested action was not carried out. Continue your work, and ask again for"
+        " each action that needs permission.",
     ]
     return " ".join(filter(None, words))
 
@@ -719,8 +720,8 @@ def json_problem(value: Any) -> str | None:
 
 def _unsayable(updated_input: Any, protocol: str) -> str | None:
     if protocol != "claude":  # others would run the original input, not the allowed one
-        return "its protocol cannot change what a tool is called with"
+        return "its protocol cannot change the input of a tool"
     problem = json_problem(updated_input)
     return (
-        None if problem is None else f"the permission policy's updated_input is no JSON: {problem}"
+        None if problem is None else f"the permission policy's updated_input is not JSON: {problem}"
     )

@@ -223,7 +223,7 @@ class Target:
             return NOTHING
         price = sum(len(word.text) for word in words)
         if depth > MAX_NESTED_COMMANDS or not budget.spend(len(words), price):
-            return Judgement(Verdict.MAY, "there are too many commands in each other")
+            return Judgement(Verdict.MAY, "the commands are nested too deeply")
         program = words[0]
         if not program.plain or "{}" in program.text:
             return Judgement(Verdict.MAY, "only the shell knows which program that is")
@@ -250,7 +250,7 @@ class Target:
     def _judge_data(self, call: _ProgramCall, kind: Kind) -> Judgement:
         assert isinstance(kind, Data)
         if option := running_option(kind, call.arguments):
-            return Judgement(Verdict.MAY, f"{call.name} may run what {_shown(option)} says")
+            return Judgement(Verdict.MAY, f"{call.name} may run the value of {_shown(option)}")
         for word in call.arguments if call.name in COPIERS else ():
             if self.located(word, call.cwd):
                 return Judgement(Verdict.MAY, f"{_shown(word)} is a path to it")
@@ -261,7 +261,7 @@ class Target:
         if call.fed and kind.reads:
             return Judgement(Verdict.MAY, f"{call.name} runs its input")
         if option := running_option(kind, call.arguments):
-            return Judgement(Verdict.MAY, f"{call.name} may run what {_shown(option)} says")
+            return Judgement(Verdict.MAY, f"{call.name} may run the value of {_shown(option)}")
         for word in call.arguments:
             if call.fed and STANDARD_INPUT.fullmatch(word.text):
                 return Judgement(Verdict.MAY, f"{call.name} reads what the line gives it")
@@ -271,7 +271,7 @@ class Target:
                 if found.verdict:
                     return found
             if self.mentioned(word) or RUNNING_OPTIONS.match(word.text) or _is_code(word):
-                return Judgement(Verdict.MAY, f"{call.name} may run what {_shown(word)} says")
+                return Judgement(Verdict.MAY, f"{call.name} may run the value of {_shown(word)}")
         return NOTHING
 
     def _judge_launcher(self, call: _ProgramCall, kind: Kind) -> Judgement:
@@ -320,7 +320,7 @@ class Target:
                 return self.judge(script, call.cwd, call.budget, call.depth + 1)
             else:
                 break
-        return Judgement(Verdict.MAY, f"{call.name} runs what the line does not show")
+        return Judgement(Verdict.MAY, f"{call.name} runs something that the line does not show")
 
     def _judge_setter(self, call: _ProgramCall) -> Judgement:
         """Judge `declare`, `export` and the like: the values they set, and indices they compute."""
@@ -336,7 +336,7 @@ class Target:
     def _judge_find(self, call: _ProgramCall) -> Judgement:
         words = call.arguments
         if any(word.split for word in words):
-            return Judgement(Verdict.MAY, "only the shell knows all that find is to do")
+            return Judgement(Verdict.MAY, "only the shell knows all actions of find")
         found = NOTHING
         at = 0
         while at < len(words):
@@ -366,7 +366,7 @@ class Target:
         if data is None:
             return Judgement(may, f"git {name.replace(HOLE, '…')} may run other programs")
         if option := running_option(data, arguments):
-            return Judgement(may, f"git {name} may run what {_shown(option)} says")
+            return Judgement(may, f"git {name} may run the value of {_shown(option)}")
         for word in arguments:
             if "::" in word.text and re.match(r"[A-Za-z0-9_-]+::", word.text):
                 return Judgement(may, f"git runs a helper program for {_shown(word)}")

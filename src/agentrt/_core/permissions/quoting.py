@@ -288,7 +288,7 @@ class WordReader(ABC):
         """
         self.script.chars += len(text)
         if self.script.chars > MAX_LINE_CHARS:
-            raise UnclearScript("too many things in each other")
+            raise UnclearScript("too much nesting")
         return self.inner(text)
 
     def peek(self, ahead: int = 0) -> str:
@@ -309,13 +309,13 @@ class WordReader(ABC):
 
     def _check_lines(self, quotation: str) -> None:
         if self.awaits_lines and "\n" in quotation:
-            raise UnclearScript("a here-document behind a quotation of several lines")
+            raise UnclearScript("a here-document after a quotation of several lines")
 
     def enter(self) -> None:
         """Count one more level of nesting. Raises `UnclearScript` if there are too many."""
         self.depth += 1
         if self.depth > MAX_NESTING:
-            raise UnclearScript("too many things in each other")
+            raise UnclearScript("too much nesting")
 
 
 _TOKENS: Final[Mapping[str, Callable[[WordReader, _State], None]]] = {

@@ -12,7 +12,7 @@ from .words import CLAUDE_TOOLS, TOOL_CLASSES
 def unreachable(rule: PermissionRule, agent: Agent, *, denies: bool) -> str | None:
     """Return the reason why a rule can never apply to an agent; None if it can, or is unknown."""
     if "*" in agent.quirks.unasked_modes:
-        return f"{agent.name} asks for nothing"
+        return f"{agent.name} never asks for permission"
     name = rule.name
     if not denies and (why := _unshown(rule, agent)):
         return why

@@ -25,7 +25,7 @@ from .words import PROGRAMS, TOOL_CLASSES, is_doubtful, meaning, right_word
 
 SYNTAX: Final = """\
 write NAME or NAME(TARGET): Bash(git status:*), Bash(npm test), Edit(src/**), Write(*.md), \
-Read(~/notes/**), Fetch(*.example.com), mcp__SERVER__TOOL, or an agent's own name of a tool"""
+Read(~/notes/**), Fetch(*.example.com), mcp__SERVER__TOOL, or an agent's own name for a tool"""
 
 _NAME: Final = re.compile(r"[A-Za-z_*][A-Za-z0-9_.*?/-]*")
 _IN_CODE: Final = re.compile(r"(?<![~.\w-])[~.\w-]*+/[\w./~-]*+")
@@ -54,12 +54,12 @@ class PermissionRule:
         if not _NAME.fullmatch(self.name):
             raise _wrong(text, *_guess(self.name, what))
         if self.name not in TOOL_CLASSES and (right := right_word(self.name)):
-            raise _wrong(text, f"{self.name} is called {right} here, whatever the agent calls it")
+            raise _wrong(text, f"{self.name} is called {right} in rules, for every agent")
         if self.name in PROGRAMS:
             raise _wrong(
                 text,
                 f"{self.name} is a program, not a tool: write {_command_rule(self.name, what)}, or"
-                f" mcp__agentrt__{self.name} for a tool of yours with this name",
+                f" mcp__agentrt__{self.name} for your own tool with this name",
             )
         self._all = what == "*"
         self._what = what
@@ -92,7 +92,9 @@ class PermissionRule:
         if words:
             self._target = Target(words, exact=exact)
         elif denies or not exact or script.unclear or not script.commands:
-            raise _wrong(text, "plain words of one command are wanted: each command has its rule")
+            raise _wrong(
+                text, "a rule takes the plain words of one command; write a rule for each command"
+            )
 
     def __str__(self) -> str:
         return self._text
@@ -103,7 +105,7 @@ class PermissionRule:
         if not is_doubtful(self.name):
             return ""
         return (
-            f"no agent is known to have a tool {self.name!r}; for a program of that name, write"
+            f"no known agent has a tool {self.name!r}; for a program of that name, write"
             f" {_command_rule(self.name, self._what)}"
         )
 
@@ -482,7 +484,7 @@ def _check_program(text: str, what: str) -> None:
 
 def _read_path(text: str, what: str) -> PathPattern:
     if what.endswith(":*") or ".." in what.split("/"):
-        raise _wrong(text, "a path without .. and :* is wanted")
+        raise _wrong(text, "a path must not contain .. or :*")
     return PathPattern(what)
 
 
@@ -490,13 +492,13 @@ def _read_host(text: str, name: str, what: str) -> str:
     """Return the host of a rule, with its port. Raises `ValueError` for anything else."""
     host, colon, port = re.sub("^domain:", "", what).casefold().partition(":")
     if not re.fullmatch(r"[\w.*-]+", host) or not re.fullmatch("(?::[0-9]+)?", colon + port):
-        raise _wrong(text, f"a host is wanted: {name}(docs.example.com), (*.example.com)")
+        raise _wrong(text, f"the target must be a host: {name}(docs.example.com), (*.example.com)")
     return f"{normal_host(host)}{colon}{port}"
 
 
 def _wrong(text: object, why: str = "", *more: str) -> ValueError:
     return ValueError(
-        "; ".join([f"no permission rule: {text!r}", *filter(None, (why, *more)), SYNTAX])
+        "; ".join([f"{text!r} is not a permission rule", *filter(None, (why, *more)), SYNTAX])
     )
 
 

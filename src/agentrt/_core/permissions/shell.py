@@ -253,7 +253,7 @@ class _Reader(WordReader):
                 break
             redirect = _REDIRECT.match(self.text, self.at)
             if redirect is None or redirect[1].startswith("&"):
-                raise UnclearScript("words behind a group")
+                raise UnclearScript("words after a group")
             self._redirect(redirect[1], command)
         if command.redirects:
             self.script.commands.append(command)
@@ -353,14 +353,14 @@ class _Reader(WordReader):
         """Read the end of a line, after which the line's here-documents come."""
         self.at += 1
         if self.documents and nested:
-            raise UnclearScript("a here-document in something else")
+            raise UnclearScript("a nested here-document")
         documents, self.documents = self.documents, []
         self.awaits_lines = False
         for document in documents:
             text = self._body(document)
             if not document.literal:
                 if "\\\n" in text:
-                    raise UnclearScript("a line that goes on in a here-document")
+                    raise UnclearScript("a line that continues in a here-document")
                 self.again(text).quoted("", [])
             if self.at == len(self.text) and document is not documents[-1]:
                 raise UnclearScript("a here-document without its end")

@@ -116,7 +116,7 @@ class OwnTools:
             case Deny(message=message):
                 return message
             case Ask() if f"mcp__{server}__{tool}" not in self._asked:
-                return f"A rule wants {tool} to be asked about, and this agent did not ask."
+                return f"A rule requires approval for {tool}, and this agent did not ask."
         return None
 
     def _judge(self, server: str, tool: str, arguments: Any) -> Deny | Ask | None:
@@ -221,7 +221,8 @@ class Standing:
         ):
             return None
         return (
-            f"{self._agent.name} asks for nothing, so {self._described()} cannot hold; calls that"
+            f"{self._agent.name} never asks for permission, so {self._described()} cannot"
+            " hold; calls that"
             " they deny are only reported"
         )
 

@@ -334,7 +334,7 @@ class AgentProcess:
             try:
                 self._on_stderr(data)
             except Exception:
-                _log.exception("on_stderr failed; stderr is read on")
+                _log.exception("on_stderr failed; reading continues")
 
     def _log_lines(self, data: bytes) -> None:
         *lines, rest = (self._said + data).split(b"\n")

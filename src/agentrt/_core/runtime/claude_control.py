@@ -110,7 +110,7 @@ class ClaudeControl:
             raise TypeError(f"ClaudeControl takes a Session, not {type(session).__name__}")
         agent = session.agent
         if agent.protocol != CLAUDE:
-            raise LocalProtocolError(f"{agent.name} is no Claude Code: it speaks {agent.protocol}")
+            raise LocalProtocolError(f"{agent.name} is not Claude Code: it speaks {agent.protocol}")
         self._session = session
 
     # --- MCP servers
@@ -186,7 +186,7 @@ class ClaudeControl:
         try:
             return msgspec.convert(_said(answer), kind)
         except msgspec.ValidationError as error:
-            raise RemoteProtocolError(f"Claude Code's answer makes no sense: {error}") from error
+            raise RemoteProtocolError(f"Claude Code's answer is invalid: {error}") from error
 
 
 def _said(answer: Any) -> Any:

@@ -134,8 +134,8 @@ async def with_entry(opening: Opening, env: Mapping[str, str]) -> Opening:
         raise LocalProtocolError(f"Claude Code's transcript cannot be read: {error}") from error
     if found is None:
         raise LocalProtocolError(
-            "Claude Code's transcript does not have what was said there: it was stored elsewhere,"
-            " or the conversation was compacted since"
+            "Claude Code's transcript does not contain that message: it is in another"
+            " file, or the conversation has been compacted since"
         )
     return structs.replace(opening, fork_at=ForkPoint(messages=(found,)))
 

@@ -52,7 +52,7 @@ def set_up_codex(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
     """
     check_no_services(agent, offer)
     if offer.hooks:
-        raise LocalProtocolError(f"{agent.name} has no hooks that a program could serve")
+        raise LocalProtocolError(f"{agent.name} does not support hooks of a program")
     if unknown := [name for name in opening.options if name not in OPTIONS]:
         raise ValueError(
             f"{agent.name} has no option {unknown[0]!r}: it gets"
@@ -137,5 +137,5 @@ def _set_tools(host: SessionHost, server: ToolServer, tools: Iterable[object]) -
     server.set_tools(tools)
     new = sorted({tool.name for tool in server.tools} - known)
     if new:
-        message = f"codex learns of new tools with its next session only: {', '.join(new)}"
+        message = f"codex gets new tools only with its next session: {', '.join(new)}"
         host.core.add_notice(Notice("warning", "tools_fixed", message, {"tools": new}))

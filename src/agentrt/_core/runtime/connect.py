@@ -132,7 +132,7 @@ def websocket(
     Raises `ValueError` for an invalid URL or header, `TypeError` for a wrong type.
     """
     if not isinstance(url, str):
-        raise TypeError(f"a URL is a string, not {type(url).__name__}")
+        raise TypeError(f"a URL must be a string, not {type(url).__name__}")
     _check_headers(headers or {})
     parts = urlsplit(url)
     if parts.scheme not in ("ws", "wss") or not parts.hostname or "@" in parts.netloc:

@@ -170,7 +170,8 @@ class Host:
     def _check_own(self) -> None:
         if self.is_adopted:
             raise LocalProtocolError(
-                "this session is a program's own, which is only shown here: the program closes it"
+                "this session belongs to a program and is only shown here: only the"
+                " program can close it"
             )
 
     async def end(self) -> None:

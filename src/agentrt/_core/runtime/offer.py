@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 NOTHING_TO_FORK = "fork=True copies an earlier session: give its id as `resume`, too"
-NO_FORK = "fork_at says where a copy ends: give fork=True, too"
+NO_FORK = "fork_at sets the end of a copy: give fork=True, too"
 
 
 def check_fork(opening: Opening, *, goes_on: bool = False) -> None:
@@ -342,7 +342,7 @@ def checked_service(name: str, given: T) -> T:
     for method in SERVICES[name]:
         if not isinstance(given, bool) and not callable(getattr(given, method, None)):
             raise TypeError(
-                f"{name} is True, False, or an object of yours with"
+                f"{name} is True, False, or your own object with"
                 f" {' and '.join(SERVICES[name])}: {type(given).__name__} has no {method}"
             )
     return given

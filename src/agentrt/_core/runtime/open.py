@@ -187,7 +187,7 @@ async def reopen_session(
         found = resolve_agent(agent)
     if found.protocol != stored.about.protocol:
         raise LocalProtocolError(
-            f"{found.name} cannot go on with {id!r}, which is a session of {stored.about.agent}"
+            f"{found.name} cannot continue {id!r}, which is a session of {stored.about.agent}"
         )
     given = _checked(found, options)
     cwd, roots = options.get("cwd"), options.get("roots")

@@ -33,7 +33,7 @@ def set_up_own(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
     make = agent.driver
     if make is None:
         raise LocalProtocolError(
-            f"{agent.name} speaks a protocol of its own and has no driver: use agentrt.agents.own"
+            f"{agent.name} speaks a custom protocol and has no driver: use agentrt.agents.own"
         )
     check_no_services(agent, offer)
     given = {
@@ -44,8 +44,7 @@ def set_up_own(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
     for name, value in given.items():
         if value:
             raise LocalProtocolError(
-                f"{agent.name} has a driver of its own, which cannot offer {name}: leave out"
-                f" `{name}`"
+                f"{agent.name} has a custom driver, which cannot offer {name}: leave out `{name}`"
             )
     check_fork(opening)
     variables = environment(agent, offer.env, project=offer.project)

@@ -125,8 +125,8 @@ class ProjectStart(Struct, kw_only=True):
         if self.trusted:
             return {}
         why = (
-            f"{self.agent.name} would trust the folder for ever in its own configuration by the"
-            " mode {!r}, and the folder is not trusted"
+            f"{self.agent.name} would trust the folder permanently in its own"
+            " configuration in the mode {!r}, and the folder is not trusted"
         )
         return {mode: f"{why.format(mode)} ({HOW_TO_TRUST})" for mode in self.rules.refused_modes}
 

@@ -232,7 +232,8 @@ class Runtime:
                 if here is not None:
                     raise LocalProtocolError(
                         f"the session {here.id!r} has the conversation {resume!r} open: two"
-                        " processes would overwrite each other's words (`load` gives that session)"
+                        " processes would overwrite each other's messages (`load` returns"
+                        " that session)"
                     )
                 session = await self._open(agent, options)
         if title is not None:

@@ -585,7 +585,9 @@ class SessionCore:
 
     def _enqueue(self, turn: TurnMachine, when: When) -> None:
         if len(self.queue) >= self.limits.queued_prompts:
-            raise LimitExceeded(f"{len(self.queue)} prompts wait already (limits.queued_prompts)")
+            raise LimitExceeded(
+                f"{len(self.queue)} prompts are already queued (limits.queued_prompts)"
+            )
         turn.entry = self.conversation.new_id("q")
         self.queue.put(turn, first=when == "interrupt")
         self._queue_changed()
@@ -671,7 +673,7 @@ class SessionCore:
         """Remove a prompt if it is queued; a task waiting for it gets an `AgentrtError`."""
         if self._is_waiting(turn):
             with self.step():
-                self._remove(turn, PromptRemoved("the prompt was taken out of the queue"))
+                self._remove(turn, PromptRemoved("the prompt was removed from the queue"))
 
     def remove(self, entry: str) -> None:
         """Remove a queued prompt; a task waiting for it gets an `AgentrtError`.
@@ -730,9 +732,9 @@ class SessionCore:
         """
         turn, driver = self.turn, self.driver
         if driver is None or turn is None or turn.verdict is not None:
-            raise LocalProtocolError("no turn runs that could be steered")
+            raise LocalProtocolError("no turn is running that could be steered")
         if not isinstance(driver, Steers):
-            raise LocalProtocolError("this agent takes no prompt into a running turn")
+            raise LocalProtocolError("this agent does not accept a prompt during a turn")
         id = self.conversation.new_id("s")
         effects = driver.steer(id, content)
         with self.step():
@@ -930,7 +932,8 @@ class SessionCore:
             if turn.hard_left is None and not turn.moved and own and turn.hard_at < math.inf:
                 self._set_hard(turn, turn.hard_at + gap_s)
             message = (
-                f"this program did not run for {gap_s:.0f} s: the turn's limits are moved by that"
+                f"this program did not run for {gap_s:.0f} s: the turn's limits are"
+                " extended by that time"
             )
             self._noticed(Notice("info", "stood_still", message))
 
@@ -948,7 +951,7 @@ class SessionCore:
             match deadline:
                 case Deadline.RESEND:
                     turn.resend_at = turn.grace_at
-                    self.scope.say(logging.INFO, "the cancel is sent once more", turn=turn.id)
+                    self.scope.say(logging.INFO, "the cancel is sent again", turn=turn.id)
                     self._send_cancel()
                 case Deadline.GRACE if not turn.explicit:
                     self.end_turn("cancelled")  # no message could have reported its end
@@ -1060,7 +1063,7 @@ class SessionCore:
             self._steered.discard(effect.turn)  # the agent dropped it
         else:
             self._noticed(
-                Notice("info", "stale", "the end of an earlier turn came late", effect.turn)
+                Notice("info", "stale", "the end of an earlier turn arrived late", effect.turn)
             )
 
     def _wait_for_limit(self, turn: TurnMachine, wait_s: float, usage: Usage | None) -> None:

@@ -360,9 +360,9 @@ class Link:
         if error is not None and error.code == "session_not_found":
             return SessionNotFound(f"{name}: {error.message}")
         if error is not None and error.code == "auth_required":
-            message = f"{name} wants a login first: {error.message}{_logins(name, error.data)}"
+            message = f"{name} requires a login first: {error.message}{_logins(name, error.data)}"
         elif error is not None:
-            wanted = "take up the conversation again" if resumes else "start a session"
+            wanted = "resume the conversation" if resumes else "start a session"
             message = f"{name} refused to {wanted}: {error.message}"
         elif self.unreachable is not None:
             message = f"{name} was ended before it was ready: {self.unreachable}"
@@ -402,7 +402,7 @@ def _logins(name: str, data: Any) -> str:
     words = f"; it offers: {', '.join(offers)}. Log in with its own program"
     if any(each["type"] == "agent" for each in methods):
         words += (
-            ", or choose a login method that needs no person:"
+            ", or choose a login method that works unattended:"
             f' [agents.{name}] quirks = {{ auth_method = "..." }}'
         )
     return words

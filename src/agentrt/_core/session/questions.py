@@ -193,7 +193,9 @@ class OpenQuestions:
             answer = DecisionAnswer(option=DENY, message=refusal.decision.message)
             self.show_denied(call, refusal.decision)
         else:
-            answer = DecisionAnswer(option=ASK, message=f"{refusal.rule} wants this to be asked.")
+            answer = DecisionAnswer(
+                option=ASK, message=f"{refusal.rule} requires approval for this."
+            )
         self._core.receive(self._encoded(call.key, answer))
 
     def show_denied(self, call: DecisionRequested, denied: Deny) -> None:

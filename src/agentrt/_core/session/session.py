@@ -322,7 +322,9 @@ class Session:
             known = ", ".join(map(repr, _WHENS))
             raise LocalProtocolError(f"when={when!r} is not known; there are {known}")
         if limits is not None and not isinstance(limits, Limits):
-            raise LocalProtocolError(f"limits is a Limits(…), not {type(limits).__name__}")
+            raise LocalProtocolError(
+                f"`limits` must be agentrt.Limits(…), not {type(limits).__name__}"
+            )
         machine = TurnMachine(
             "user", limits or self._host.limits, blocks(content), attended=attended, unused=attended
         )
@@ -360,7 +362,7 @@ class Session:
         """
         words = history_text(self._known, most)
         if not words:
-            raise LocalProtocolError("there is nothing yet that could be repeated")
+            raise LocalProtocolError("the conversation is empty: nothing could be repeated")
         return make_turn(self._host, self._core.prompt_agent(words), check=False)
 
     def set_tools(self, tools: Iterable[OfferedTool]) -> None:
@@ -483,7 +485,7 @@ class Session:
         the session stays usable.
         """
         if not isinstance(method, str) or not method:
-            raise LocalProtocolError(f"a method is called by its name, not by {method!r}")
+            raise LocalProtocolError(f"a method must be given as text, not {method!r}")
         return await call(self._core, method, params)
 
     async def wait_idle(self) -> None:

@@ -288,7 +288,7 @@ class AskedSessions:
             try:
                 page = msgspec.convert(answer, _SessionPage)
             except msgspec.ValidationError as error:
-                raise RemoteProtocolError(f"{name}'s list makes no sense: {error}") from error
+                raise RemoteProtocolError(f"{name}'s list is invalid: {error}") from error
             for each in page.sessions:
                 if wanted is None or _real(each.cwd) in (None, wanted):
                     found[each.session_id] = AgentSession(

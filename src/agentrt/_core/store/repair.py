@@ -95,9 +95,7 @@ def _repair(backend: SqliteBackend) -> Repaired:
         raise StoreError(f"the store {path} does not exist")
     with open(path, "rb") as file:
         if file.read(16) != b"SQLite format 3\0":
-            raise StoreError(
-                f"{path} does not begin like an SQLite database: nothing can be recovered"
-            )
+            raise StoreError(f"{path} is not an SQLite database: nothing can be recovered")
     backend.take_lock()
     if _is_sound(path):
         return Repaired()

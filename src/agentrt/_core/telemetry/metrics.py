@@ -151,19 +151,24 @@ class Metrics:
 
         totals = self._totals
         for name, help, label, pairs in (
-            ("agentrt_turns", "Turns that are over, by outcome", "outcome", totals.turns),
-            ("agentrt_permissions", "Questions answered, by whom", "by", totals.permissions),
-            ("agentrt_tokens", "Tokens that turns took, by kind", "kind", totals.tokens),
-            ("agentrt_odd_messages", "Messages that should not have come", "kind", totals.odd),
+            ("agentrt_turns", "Finished turns, by outcome", "outcome", totals.turns),
+            (
+                "agentrt_permissions",
+                "Closed questions, by the party that answered",
+                "by",
+                totals.permissions,
+            ),
+            ("agentrt_tokens", "Tokens used by turns, by kind", "kind", totals.tokens),
+            ("agentrt_odd_messages", "Unexpected messages", "kind", totals.odd),
         ):
             family = CounterMetricFamily(name, help, labels=("agent", label))
             for labels, count in sorted(pairs.items()):
                 family.add_metric(labels, count)
             yield family
         one: tuple[tuple[str, str, Mapping[str, float]], ...] = (
-            ("agentrt_restarts", "Agents started again for a session", totals.restarts),
-            ("agentrt_received_bytes", "Bytes of agents' messages", totals.bytes),
-            ("agentrt_cost_dollars", "What turns cost, as agents report it", totals.cost),
+            ("agentrt_restarts", "Restarts of agents", totals.restarts),
+            ("agentrt_received_bytes", "Bytes received from agents", totals.bytes),
+            ("agentrt_cost_dollars", "Cost of turns, as reported by agents", totals.cost),
         )
         for name, help, numbers in one:
             family = CounterMetricFamily(name, help, labels=("agent",))
@@ -171,11 +176,11 @@ class Metrics:
                 family.add_metric((agent,), number)
             yield family
         for name, help in (
-            ("turn", "How long turns took"),
-            ("first_token", "From a turn's beginning to its first word"),
-            ("tool", "How long tool calls took, with the questions about them"),
-            ("permission_wait", "How long people were asked"),
-            ("cancel", "From a cancel to the end of its turn"),
+            ("turn", "Duration of turns"),
+            ("first_token", "Time from the start of a turn to its first output"),
+            ("tool", "Duration of tool calls, including questions about them"),
+            ("permission_wait", "Time spent waiting for people's answers"),
+            ("cancel", "Time from a cancel to the end of its turn"),
         ):
             buckets = HistogramMetricFamily(f"agentrt_{name}_seconds", help, labels=("agent",))
             for agent, histogram in sorted(totals.seconds[name].items()):
@@ -191,7 +196,7 @@ class Metrics:
         for name in _STATES if found else ():
             state.add_metric((name,), states[name])
         yield state
-        backlog = GaugeMetricFamily("agentrt_store_backlog_bytes", "What waits to be stored")
+        backlog = GaugeMetricFamily("agentrt_store_backlog_bytes", "Data that waits to be stored")
         size = GaugeMetricFamily("agentrt_store_bytes", "Size of the stores' files")
         commits = CounterMetricFamily("agentrt_store_commits", "Commits")
         seconds = CounterMetricFamily("agentrt_store_commit_seconds", "Time spent in commits")
@@ -211,26 +216,26 @@ class Metrics:
         every = [store.shared_statistics() for store in self._stores]
         found = [each for each in every if each is not None]
         lease = GaugeMetricFamily(
-            "agentrt_lease_seconds", "Until agents would be ended if the store were not reached"
+            "agentrt_lease_seconds", "Time until agents are ended if the store cannot be reached"
         )
         lag = GaugeMetricFamily(
             "agentrt_replica_lag_seconds",
-            "For how long other servers' events were unread",
+            "Time for which events of other servers have been unread",
         )
         commands = GaugeMetricFamily(
-            "agentrt_commands_waiting", "Commands that other servers are to carry out"
+            "agentrt_commands_waiting", "Commands that wait for other servers"
         )
         waits = GaugeMetricFamily(
-            "agentrt_command_wait_seconds", "For how long the oldest of those has waited"
+            "agentrt_command_wait_seconds", "Time for which the oldest of these commands has waited"
         )
         used = GaugeMetricFamily(
-            "agentrt_database_connections", "Connections to the database, of all who use it"
+            "agentrt_database_connections", "Connections of all users of the database"
         )
         most = GaugeMetricFamily(
-            "agentrt_database_connections_limit", "How many connections the database takes"
+            "agentrt_database_connections_limit", "Maximum number of connections of the database"
         )
         takeovers = CounterMetricFamily(
-            "agentrt_takeovers", "Sessions taken over from servers that were gone"
+            "agentrt_takeovers", "Sessions taken over from servers that had failed"
         )
         fenced = CounterMetricFamily(
             "agentrt_fenced", "Sessions that other servers have taken over from this one"
@@ -252,10 +257,8 @@ class Metrics:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         found = [counts() for counts in self._sites.values()]
-        viewers = GaugeMetricFamily("agentrt_viewers", "Clients that are connected")
-        ended = CounterMetricFamily(
-            "agentrt_connections", "Connections that came to nothing", labels=("end",)
-        )
+        viewers = GaugeMetricFamily("agentrt_viewers", "Connected clients")
+        ended = CounterMetricFamily("agentrt_connections", "Failed connections", labels=("end",))
         if found:
             viewers.add_metric((), sum(each["clients"] for each in found))
             for end in ("refused", "dropped", "broken"):

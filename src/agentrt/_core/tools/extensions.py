@@ -74,7 +74,7 @@ def extension(method: str) -> Callable[[Callable[..., Awaitable[object]]], Exten
     Raises `TypeError` for a function with an unsuitable signature.
     """
     if not isinstance(method, str) or not method:
-        raise TypeError('an extension is named: @agentrt.tools.extension("_name/of/the/method")')
+        raise TypeError('an extension has a name: @agentrt.tools.extension("_name/of/the/method")')
 
     def make(function: Callable[..., Awaitable[object]]) -> Extension:
         return Extension(method, _served(method, function), function)
@@ -86,13 +86,13 @@ def _served(
     method: str, function: Callable[..., Awaitable[object]]
 ) -> Callable[[Any, ExtensionContext], Awaitable[object]]:
     if not _is_async(function):
-        raise TypeError(f"{method}: an extension is an async function, not {function!r:.100}")
+        raise TypeError(f"{method}: an extension must be an async function, not {function!r:.100}")
     taken = list(inspect.signature(function).parameters.values())
     by_place = [
         each for each in taken if each.kind in (each.POSITIONAL_OR_KEYWORD, each.POSITIONAL_ONLY)
     ]
     if by_place != taken or len(taken) not in (1, 2):
-        raise TypeError(f"{method}: an extension takes its parameters, and perhaps the context")
+        raise TypeError(f"{method}: an extension takes its parameters and, optionally, the context")
     wanted = _wanted(function, taken[0])
     try:
         msgspec.json.Decoder(wanted)
@@ -133,7 +133,7 @@ class ExtensionTable:
         self._by_method: dict[str, Extension] = {}
         for each in extensions:
             if each.method in self._by_method:
-                raise ValueError(f"two extensions serve {each.method!r}: an agent asks one")
+                raise ValueError(f"two extensions serve {each.method!r}; pass only one of them")
             self._by_method[each.method] = each
 
     @property
@@ -238,7 +238,7 @@ def hook(
     from ..claude.options import HOOK_EVENTS
 
     if event not in HOOK_EVENTS:
-        raise ValueError(f"{event!r} is no hook event; there are: {', '.join(HOOK_EVENTS)}")
+        raise ValueError(f"{event!r} is not a hook event; choose from: {', '.join(HOOK_EVENTS)}")
 
     def make(function: HookFunction) -> Hook:
         return Hook(event, function, matcher, timeout, on_failure)

@@ -98,7 +98,7 @@ class HttpServer:
         except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
             pass  # the client disconnected
         except h11.RemoteProtocolError as error:
-            logger.warning("the tools' endpoint got no HTTP: %s", error)
+            logger.warning("the endpoint of the tools received invalid HTTP: %s", error)
         except Exception:
             logger.exception("a connection for tools failed")
 

@@ -292,11 +292,11 @@ def _parameters(function: Callable[..., object]) -> list[inspect.Parameter]:
     """Return the parameters that the model or the context fills in."""
     name = _name(function)
     if not callable(function):
-        raise TypeError(f"a tool is made of a function, not of {type(function).__name__}")
+        raise TypeError(f"a tool must be made from a function, not from {type(function).__name__}")
     try:
         found = inspect.signature(function, eval_str=True).parameters
     except NameError as error:
-        raise TypeError(f"{name} has a type hint that nobody knows: {error}") from error
+        raise TypeError(f"{name} has an unknown type hint: {error}") from error
     except Exception as error:  # a hint in a string may be any code; some have no signature
         raise TypeError(f"{name} has no signature that can be read: {error}") from error
     bound = function.keywords if isinstance(function, functools.partial) else {}
@@ -305,8 +305,8 @@ def _parameters(function: Callable[..., object]) -> list[inspect.Parameter]:
     if parameters and parameters[0].name in ("self", "cls") and not owner.endswith("<locals>"):
         if owner and parameters[0].annotation is inspect.Parameter.empty:
             raise TypeError(
-                f"{owner}.{name} is a method, and {parameters[0].name!r} would be the model's to"
-                f" choose: make the tool of an object's method, tool(obj.{name})"
+                f"{owner}.{name} is a method, and {parameters[0].name!r} would be chosen"
+                f" by the model: make the tool from an object's method, tool(obj.{name})"
             )
     return parameters
 
@@ -393,7 +393,7 @@ def _decode_path(kind: type, value: object) -> object:
 def _encode_path(value: object) -> str:
     if isinstance(value, Path):
         return str(value)
-    raise TypeError(f"a {type(value).__name__} is no JSON")
+    raise TypeError(f"a {type(value).__name__} is not JSON")
 
 
 def _describe(error: BaseException) -> str:

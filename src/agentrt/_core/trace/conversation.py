@@ -181,7 +181,7 @@ class TraceConversation:
             if key[1] == PROMPT:  # a turn that the agent started by itself
                 return
             again = key in wire.answered
-            row.odd.append("answered a second time" if again else "answers nothing that was asked")
+            row.odd.append("answered a second time" if again else "answers no request")
             return
         wire.answered[key] = None
         if len(wire.answered) > MAX_ANSWERED_REQUESTS:

@@ -97,13 +97,13 @@ class TraceFile:
         try:
             found = os.fstat(fd)
             if not stat.S_ISREG(found.st_mode):
-                raise OSError(errno.EINVAL, "it is no file")
+                raise OSError(errno.EINVAL, "it is not a file")
             if found.st_uid != os.geteuid():
-                raise OSError(errno.EPERM, "it is somebody else's")
+                raise OSError(errno.EPERM, "it belongs to another user")
             if stat.S_IMODE(found.st_mode) != FILE_MODE:
                 os.fchmod(fd, FILE_MODE)
             if found.st_size and not _is_trace(self.path):
-                raise OSError(errno.EINVAL, "there is something in it that is no trace")
+                raise OSError(errno.EINVAL, "its content is not a trace")
             self._torn = False
             os.write(fd, self._header())
         except BaseException:

@@ -209,7 +209,7 @@ class TraceReader:
         self._head = None  # its lines were never written: there may be records in their place
         yield from self.feed(b"\n")
         if not self._begun:
-            raise TraceError(f"{self._name} is no trace: it is empty")
+            raise TraceError(f"{self._name} is not a trace: it is empty")
 
     def _next(self) -> list[TraceRecord] | None:
         """Return the next records, or None if they are not complete yet."""
@@ -244,7 +244,8 @@ class TraceReader:
         if not self._begun:
             if head is None or head.kind != "trace":
                 raise TraceError(
-                    f"{self._name} is no trace: its first line does not say so (`--trace FILE`"
+                    f"{self._name} is not a trace: its first line has no trace header"
+                    " (`--trace FILE`"
                     " makes one)"
                 )
             if head.version > FORMAT_VERSION:

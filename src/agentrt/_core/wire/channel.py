@@ -75,8 +75,7 @@ class Channel:
             self.notice(
                 "warning",
                 "error_without_id",
-                f"the agent reported an error about nothing in particular: "
-                f"{response.error.message}",
+                f"the agent reported an error without a request: {response.error.message}",
                 response.error,
             )
             return
@@ -85,9 +84,7 @@ class Channel:
             self.notice("info", f"{defect}_response", _STRAYS[defect], {"id": response.id})
             return
         if defect:
-            self.notice(
-                "info", defect, "a number was echoed as something else", {"id": response.id}
-            )
+            self.notice("info", defect, "a number was echoed as another type", {"id": response.id})
         then(response)
 
     def decoded(self, line: bytes | LongLine) -> Any:
@@ -140,7 +137,7 @@ class Channel:
         self.notice(
             "info",
             "wrong_fields",
-            f"{what} came with wrong fields, which were left out",
+            f"{what} had wrong fields, which were left out",
             {"fields": dropped, "message": raw},
             about=what,
         )
@@ -166,6 +163,6 @@ class Channel:
         self.notice(
             "info",
             "late_response",
-            "an answer came too late: nothing waits for it any more",
+            "an answer arrived after its request was given up",
             {"id": response.id},
         )

@@ -234,7 +234,7 @@ class RemoteSession:
                 self._unqueue(sent.entry)
             elif sent.unwanted:
                 self._add_notice(
-                    "warning", "not_taken_back", "the prompt was not taken back: it runs"
+                    "warning", "not_taken_back", "the prompt was not taken back: it is running"
                 )
             self._forget_confirmed()
             if self._prompt_answered is not None:
@@ -245,7 +245,7 @@ class RemoteSession:
             if sent in self._waiting:
                 self._waiting.remove(sent)
             sent.failure = error
-            self._add_notice("error", "prompt_refused", f"the prompt was not taken: {error}")
+            self._add_notice("error", "prompt_refused", f"the prompt was not accepted: {error}")
 
         prompt = c.Prompt(id="", session=self.id, content=sent.content, when=when)
         self._line.send(prompt, done, fail)
@@ -276,7 +276,7 @@ class RemoteSession:
         then, a notice reports it.
         """
         if self.state.turn is None:
-            raise LocalProtocolError("no turn runs that could be steered")
+            raise LocalProtocolError("no turn is running that could be steered")
         prompt = c.Prompt(id="", session=self.id, content=blocks(content), when="steer")
         self._send_or_notice(prompt, "the turn was not steered")
 
@@ -337,7 +337,7 @@ class RemoteSession:
     def _answer(self, command: c.Permission) -> None:
         if command.request not in self._state.permissions:
             raise LocalProtocolError("the question is not open any more")
-        self._send_or_notice(command, "the answer does not count")
+        self._send_or_notice(command, "the answer was not accepted")
 
     async def set_mode(self, mode: str) -> None:
         """Change the agent's mode. Raises the error with which the server refuses it."""
@@ -537,7 +537,7 @@ class RemoteSession:
                 case Notice(code="prompt_dropped", data={"entry": sent.entry}, message=why):
                     self._dropped(sent, why)
                 case _ if sent.left:
-                    self._dropped(sent, "the prompt was taken out of the queue")
+                    self._dropped(sent, "the prompt was removed from the queue")
                 case QueueChanged(queue=queue) if sent.seq is not None:
                     sent.left = all(entry.id != sent.entry for entry in queue)
                 case _:
