@@ -1,4 +1,4 @@
-"""Permission policies: who answers the permission requests of an agent, and how."""
+"""Permission policies, which answer the permission requests of an agent."""
 
 from ._core.permissions.effect import RuleEffect, rule_effect, unreachable_rule
 from ._core.permissions.policies import (

@@ -46,7 +46,7 @@ def places(value: Any, wanted: Any, at: str) -> Iterator[str]:
             if isinstance(wanted, str) and wanted in name:
                 yield at
             yield from places(each, wanted, f"{at}.{name}")
-    elif isinstance(value, list):
+    elif isinstance(value, list | tuple):
         for each in value:
             yield from places(each, wanted, at)
     elif isinstance(wanted, str):
