@@ -224,19 +224,19 @@ async def test_no_value_of_a_tool_ends_a_session(value: Any) -> None:
     [
         (
             {"turn_timeout_s": -3},
-            "limits.turn_timeout_s is -3; it takes seconds, 0 or more, or None for no limit",
+            "limits.turn_timeout_s must be .* 0 or more, or None for no limit, not -3",
         ),
-        ({"turn_timeout_s": float("nan")}, "limits.turn_timeout_s is nan"),
-        ({"idle_timeout_s": float("inf")}, "limits.idle_timeout_s is inf"),
-        ({"turn_timeout_s": "3"}, "limits.turn_timeout_s is '3'"),
-        ({"turn_timeout_s": True}, "limits.turn_timeout_s is True"),
+        ({"turn_timeout_s": float("nan")}, "limits.turn_timeout_s must be .*, not nan"),
+        ({"idle_timeout_s": float("inf")}, "limits.idle_timeout_s must be .*, not inf"),
+        ({"turn_timeout_s": "3"}, "limits.turn_timeout_s must be .*, not '3'"),
+        ({"turn_timeout_s": True}, "limits.turn_timeout_s must be .*, not True"),
         (
             {"startup_timeout_s": None},
-            "limits.startup_timeout_s is None; it takes seconds, 0 or more$",
+            "limits.startup_timeout_s must be a number of seconds, 0 or more, not None$",
         ),
         (
             {"queued_prompts": 1.5},
-            "limits.queued_prompts is 1.5; it takes a whole number, 0 or more",
+            "limits.queued_prompts must be a whole number, 0 or more, not 1.5",
         ),
     ],
 )

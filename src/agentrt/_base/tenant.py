@@ -98,9 +98,9 @@ class Tenant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             value = getattr(self, name)
             if value is not None and (type(value) is not int or value < 0):
                 raise ValueError(
-                    f"{name} is {value!r}; it takes a whole number, 0 or more, or None"
+                    f"{name} must be a whole number, 0 or more, or None, not {value!r}"
                 )
         if self.events is not None and not 1 <= self.events < math.inf:
-            raise ValueError(f"events is {self.events!r}; it takes events a second, 1 or more")
+            raise ValueError(f"events must be events per second, 1 or more, not {self.events!r}")
         if self.budget is not None:
             parse_budget(self.budget)

@@ -206,7 +206,7 @@ def _check_allow_all(config: Config) -> None:
     if "sandbox.mode" not in config.origins:
         raise UsageError(
             "allow-all lets the agent run everything with your privileges: add --sandbox, or"
-            " --no-sandbox if that is wanted (in the configuration: [sandbox] mode)"
+            " --no-sandbox to accept that (in the configuration: [sandbox] mode)"
         )
 
 

@@ -236,13 +236,13 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 continue
             kinds = (int,) if name in _COUNTS else (int, float)
             if isinstance(value, bool) or not isinstance(value, kinds):
-                raise ValueError(f"limits.{name} is {value!r}; it takes {_wanted(name)}")
+                raise ValueError(f"limits.{name} must be {_wanted(name)}, not {value!r}")
             if not 0 <= value < math.inf:
-                raise ValueError(f"limits.{name} is {value!r}; it takes {_wanted(name)}")
+                raise ValueError(f"limits.{name} must be {_wanted(name)}, not {value!r}")
 
 
 def _wanted(name: str) -> str:
-    kind = "a whole number, 0 or more" if name in _COUNTS else "seconds, 0 or more"
+    kind = "a whole number, 0 or more" if name in _COUNTS else "a number of seconds, 0 or more"
     return f"{kind}, or None for no limit" if name in _OPTIONAL else kind
 
 

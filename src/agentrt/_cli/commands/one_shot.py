@@ -198,7 +198,10 @@ async def run_once(
                         job.fail(error_of(error), "timed_out" if timed_out else "failed")
                 if ending.code is not None:
                     job.fail(
-                        ErrorInfo("interrupted", "it was ended before the turn was"), "cancelled"
+                        ErrorInfo(
+                            "interrupted", "the command was interrupted before the end of the turn"
+                        ),
+                        "cancelled",
                     )
                 if ending.trouble:
                     console.report(ending.trouble)

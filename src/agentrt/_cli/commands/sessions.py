@@ -165,7 +165,7 @@ async def mend(files: list[StoreAddress]) -> int:
         try:
             if not isinstance(file, Path):
                 raise UsageError(
-                    f"{file}: `repair` is for files; PostgreSQL's own is a restored backup"
+                    f"{file}: `repair` applies to files; for PostgreSQL, restore a backup"
                 )
             done = await trio.to_thread.run_sync(repair, file)
         except AgentrtError as error:
@@ -182,7 +182,7 @@ def _words(done: Repaired) -> str:
         return "not damaged"
     words = f"{count_of_sessions(done.sessions)} saved"
     if done.parts:
-        words += f", something is missing in {done.parts} of them"
+        words += f", {done.parts} of them incomplete"
     if done.lost:
         words += f", {done.lost} lost"
     return f"{words}; the damaged file is {plain(str(done.aside))}"

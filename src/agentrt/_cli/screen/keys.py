@@ -40,7 +40,7 @@ def described_keys(chosen: Mapping[KeyAction, str]) -> list[tuple[str, str]]:
         ("Esc Esc", "edit an earlier prompt, while nothing runs"),
         ("Ctrl-D", "leave, after the running turn; again: now. In a question: reject"),
         (key["mode"], "switch to the agent's next mode"),
-        (key["expand"], "show all of the last shortened text; again: of the one before"),
+        (key["expand"], "show the last shortened text in full; again: the one before it"),
         (key["transcript"], "show the whole conversation in a pager, with nothing shortened"),
         (key["take_back"], "take the last queued prompt back to edit it"),
         (f"{key['editor']}, Ctrl-X Ctrl-E", "edit the prompt in $EDITOR"),
