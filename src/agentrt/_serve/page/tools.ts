@@ -3,8 +3,8 @@
 export const TOOL = {
   name: "page_info",
   description:
-    "How the person sees this conversation just now: whether the browser's tab is in sight, the" +
-    " size of its window, its language, its time zone and whether it is dark.",
+    "Report how the user views this conversation: if the browser tab is visible, the size of its" +
+    " window, its language and time zone, and if it is dark.",
   input_schema: { type: "object", properties: {} },
   run: () =>
     JSON.stringify({
