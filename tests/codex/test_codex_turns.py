@@ -253,7 +253,7 @@ def test_what_is_not_offered_is_answered_at_once(method: str, params: dict[str, 
 
 
 def test_a_method_with_a_command_of_its_own_is_not_called() -> None:
-    with pytest.raises(LocalProtocolError, match="done by prompt"):
+    with pytest.raises(LocalProtocolError, match="use prompt"):
         opened().driver.call("k", "turn/start", {})
 
 

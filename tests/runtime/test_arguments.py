@@ -171,7 +171,7 @@ async def test_codex_gets_no_option_of_another_kind(name: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("wrong", [["gemini", "--acp"], None, 5, Path("/x")])
 async def test_only_a_name_or_an_agent_is_an_agent(wrong: Any) -> None:
-    why = r"or what agentrt.agents.acp\(\[…\]\) or agentrt.agents.claude\(\) makes, not "
+    why = r"or the result of agentrt.agents.acp\(\[…\]\) or agentrt.agents.claude\(\), not "
     with pytest.raises(TypeError, match=why):
         async with agentrt.open_session(wrong):
             pass
@@ -199,7 +199,9 @@ async def test_a_prompt_comes_in_one_of_three_ways(wrong: Any) -> None:
                 call("hello", when=wrong)
         with pytest.raises(agentrt.LocalProtocolError, match=why):
             await session.run("hello", when=wrong)
-        with pytest.raises(agentrt.LocalProtocolError, match=r"limits is a Limits\(…\), not dict"):
+        with pytest.raises(
+            agentrt.LocalProtocolError, match=r"`limits` must be agentrt.Limits\(…\), not dict"
+        ):
             session.prompt("hello", limits={"hard": 3})  # type: ignore[arg-type]
 
 

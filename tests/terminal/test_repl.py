@@ -282,7 +282,7 @@ def test_ctrl_d_at_a_question_is_a_no_and_the_conversation_goes_on(program: Prog
 def test_commands_show_and_change_the_session(program: Program) -> None:
     with talking(program) as it:
         it.line("/help")
-        it.expect("/queue [drop N | clear]  list queued prompts, or remove some\n")
+        it.expect("/queue [drop N | clear]   list queued prompts, or remove some\n")
         it.expect("  //help ")
         it.expect("  /slow seconds ")
         it.line("/mode plan")

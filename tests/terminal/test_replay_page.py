@@ -82,7 +82,7 @@ def test_a_browser_sees_the_turn_that_was_recorded_and_can_only_look_on(program:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["t.trace", "--page"], "t.trace is no trace"),
+        (["t.trace", "--page"], "t.trace is not a trace"),
         (["nowhere", "--page"], "nowhere: No such file"),
         (["t.trace", "--speed", "0"], "'0' is not a positive number"),
         (["t.trace", "--speed", "fast"], "'fast' is not a positive number"),

@@ -118,7 +118,7 @@ def name_of(agent: str | Agent) -> str:
         "a name such as 'claude', or the result of agentrt.agents.acp([…]) or"
         " agentrt.agents.claude()"
     )
-    raise TypeError(f"an agent is {right}, not {type(agent).__name__}")
+    raise TypeError(f"an agent must be {right}, not {type(agent).__name__}")
 
 
 async def agent_version(agent: Agent) -> str | None:
