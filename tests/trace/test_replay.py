@@ -123,7 +123,7 @@ async def test_what_a_host_has_left_out_and_what_it_has_cancelled_is_found_by_ch
     async with agent.open_session() as session:
         with trio.move_on_after(1):
             await session.run("hello")
-    with pytest.raises(ReplayMismatch, match="said session/cancel"):
+    with pytest.raises(ReplayMismatch, match="sent session/cancel"):
         agent.check()
 
 
