@@ -51,7 +51,8 @@ async def _take(client: Client, chance: random.Random, seen: Counter[str]) -> No
     found = json.loads(payload)
     for each in found if isinstance(found, list) else [found]:
         seen[f"{each['type']} frames"] += 1
-        if each.get("sessions") and (each["type"] == "ready" or chance.random() < 0.1):
+        first, later = each["type"] == "ready", each["type"] == "sessions"
+        if first or (later and chance.random() < 0.1):
             await _attach(client, each, chance)
 
 

@@ -68,6 +68,7 @@ class Steps(trio.abc.Instrument):
     def __init__(self) -> None:
         self.longest_ms = self.longest_collection_ms = 0.0
         self.counts: Counter[int] = Counter()
+        self._collections_ms = 0.0  # in this step
         self._began_s = self._collection_began_s = time.thread_time()
 
     def collection(self, phase: str, info: dict[str, int]) -> None:
@@ -76,9 +77,13 @@ class Steps(trio.abc.Instrument):
             self._collection_began_s = time.thread_time()
         else:
             took_ms = (time.thread_time() - self._collection_began_s) * 1e3
-            self.longest_collection_ms = max(self.longest_collection_ms, took_ms)
+            self._collections_ms += took_ms
+            if took_ms > self.longest_collection_ms:
+                self.longest_collection_ms = took_ms
+                print(f"a garbage collection of {took_ms:.1f} ms: {info}", flush=True)
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self._collections_ms = 0.0
         self._began_s = time.thread_time()
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
@@ -87,7 +92,8 @@ class Steps(trio.abc.Instrument):
             self.counts[next(each for each in (10, 20, 50, 10_000) if took_ms < each)] += 1
             if took_ms > self.longest_ms:
                 self.longest_ms = took_ms
-                print(f"a step of {took_ms:.1f} ms in {task.name}", flush=True)
+                of_it = f"garbage collections {self._collections_ms:.1f} ms of it"
+                print(f"a step of {took_ms:.1f} ms in {task.name}; {of_it}", flush=True)
 
 
 class Soak:
@@ -103,7 +109,11 @@ class Soak:
     async def worker(self, runtime: agentrt.Runtime) -> None:
         while not self.ending:
             protocol = self.chance.choice(["acp", "claude"])
-            session = await runtime.create(agent(protocol))
+            try:
+                session = await runtime.create(agent(protocol))
+            except agentrt.AgentStartError:  # the machine is busy
+                self.done["not started"] += 1
+                continue
             self.done["sessions"] += 1
             for _ in range(self.chance.randrange(1, 12)):
                 if self.ending:
@@ -190,7 +200,8 @@ async def main(minutes: float, sessions: int, viewers: int, seed: int) -> int:
             steps = Steps()
             trio.lowlevel.add_instrument(steps)
             gc.collect()
-            gc.freeze()  # as `agentrt serve` does
+            gc.freeze()
+            gc.set_threshold(700, 10, 1)  # all as `agentrt serve` does
             gc.callbacks.append(steps.collection)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(soak.sample, minutes)

@@ -37,6 +37,9 @@ from ..text import plain
 from ..tracing import command_trace
 from ..webhook import Webhook
 
+FULL_COLLECTION_THRESHOLD: Final = 1
+"""The threshold of garbage collections that examine everything; see `gc.set_threshold`."""
+
 RETRY_S: Final = 1.0
 """Seconds between two attempts to reach the database."""
 
@@ -122,7 +125,7 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
                 # Before the first client connects: it must find this session instead of opening
                 # another.
                 await _open_first_session(runtime, setup)
-            _leave_out_of_collections()
+            _shorten_collections()
             if _prints_links(site, settings):
                 stack.enter_context(announced(site.direct_url, security.token))
                 viewers, life_s = settings.viewer_token is not None, runtime.limits.link_lifetime_s
@@ -136,12 +139,15 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
     return 0
 
 
-def _leave_out_of_collections() -> None:
-    """Leave everything that was loaded until now out of later garbage collections: all sessions
-    wait for these.
+def _shorten_collections() -> None:
+    """Shorten garbage collections, for which all sessions wait.
+
+    What was loaded until now is left out of them, and the oldest generation is examined before much
+    garbage of closed sessions has gathered in it.
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*gc.get_threshold()[:2], FULL_COLLECTION_THRESHOLD)
 
 
 def _given(*parts: Telemetry | None) -> list[Telemetry] | None:
