@@ -6,12 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
 import agentrt
 from agentrt.testing import check_log
 from agentrt.tracing import TraceConversation, TraceRecord, TraceRow
-from simulation.fold import Fold
+from simulation.fold import Fold, as_json
 
 _WRONG = frozenset(
     {
@@ -31,7 +29,7 @@ def check_shown(events: list[Any], snapshot: agentrt.events.Snapshot | None) -> 
     if snapshot is not None:
         fold = Fold()
         fold.advance(events[: snapshot.seq])
-        assert not fold.differs(msgspec.to_builtins(snapshot))
+        assert not fold.differs(as_json(snapshot))
 
 
 def check_wire(records: Iterable[TraceRecord], protocol: str) -> None:
