@@ -9,10 +9,10 @@ import pytest
 
 import agentrt
 import agentrt.agents
-from agentrt._core.sandbox.probe import first_problem
+from agentrt.sandbox import probe
 
 HERE = Path(__file__).resolve().parent
-_problem = first_problem()
+_problem = next((each for each in probe() if each.required and not each.works), None)
 WHY = "" if _problem is None else f"no sandbox: {_problem.name}: {_problem.detail}"
 
 

@@ -179,15 +179,3 @@ def probe() -> list[ProbeResult]:
         )
     )
     return found
-
-
-def first_problem() -> ProbeResult | None:
-    """Return the first test that failed and is required, or None. Blocks."""
-    return next((each for each in probe() if each.required and not each.works), None)
-
-
-def unavailable(problem: ProbeResult) -> SandboxUnavailable:
-    """Return the error for a test that failed."""
-    return SandboxUnavailable(
-        f"no sandbox is available: {problem.name}: {problem.detail}; {problem.remedy}"
-    )
