@@ -167,7 +167,7 @@ class Standing:
         self._policy = policy
         self._agent = agent
         self._own_tools = own_tools
-        self.refuses: Final = any(True for _ in _parts(policy, changing=True))
+        self.refuses: Final[bool] = any(True for _ in _parts(policy, changing=True))
         """True if the policy refuses anything for the life of the session, or may come to do so: a
         policy that may be replaced counts, since an agent is told at its start that it is asked."""
 
