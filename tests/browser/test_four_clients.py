@@ -201,7 +201,7 @@ class Room:
         await until(self.rests)
         await until(self._chat_is_done)
         await self.chat.do("resume")
-        truth = fold_of(msgspec.to_builtins(self.seen.snapshot().items))
+        truth = fold_of(msgspec.json.decode(msgspec.json.encode(self.seen.snapshot().items)))
         await until(lambda: fold_of(json.loads(self.page.evaluate(SEEN))) == truth)
         await until(lambda: self._editors_fold() == self._by_type(truth))
         assert self._chats_fold() == self._answers()

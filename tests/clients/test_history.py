@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,7 +14,7 @@ from agentrt.effects import TextReceived, ToolCalled, UserContentReceived
 from agentrt.events import Text
 from model.talk import Talk
 from page.kit import Answering, needs_node, running
-from simulation.fold import Fold
+from simulation.fold import Fold, as_json
 
 pytestmark = needs_node
 HERE = Path(__file__).parent
@@ -55,7 +54,7 @@ class Reader:
 
     def check(self) -> None:
         """Behind the oldest item that it has, it shows what there is."""
-        truth = Fold(msgspec.to_builtins(self._talk.log.snapshot()))
+        truth = Fold(as_json(self._talk.log.snapshot()))
         shown, earlier = Fold(self.view), self.view["earlier"]
         assert shown.shown_from(earlier).differs_from(truth.shown_from(earlier)) == ""
 

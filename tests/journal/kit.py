@@ -89,7 +89,7 @@ async def gone_on_with(
 
 def whole(snapshot: agentrt.events.Snapshot) -> Any:
     """All that a snapshot shows, as viewers get it."""
-    return msgspec.to_builtins(snapshot)
+    return msgspec.json.decode(msgspec.json.encode(snapshot))
 
 
 def checked(path: Path | str) -> dict[str, int]:
