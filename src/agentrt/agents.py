@@ -20,7 +20,7 @@ from ._core.process.pipes import Transport
 from ._core.process.streams import OpenStreams
 from ._core.runtime.agent_sessions import delete_session, list_sessions
 from ._core.runtime.connect import connect, websocket
-from ._core.session.settings import AgentSession
+from ._core.session.interfaces import AgentSession
 
 __all__ = [
     # describing an agent

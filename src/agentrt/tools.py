@@ -1,7 +1,7 @@
 """Functions and services that a program provides to its agent."""
 
 from ._core.runtime.client_services import Files, Terminal, TerminalExit, TerminalOutput, Terminals
-from ._core.session.session import OfferedTool
+from ._core.session.interfaces import OfferedTool
 from ._core.tools.extensions import (
     Extension,
     ExtensionContext,

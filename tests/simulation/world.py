@@ -286,7 +286,7 @@ class World:
             again=again,
         ) as session:
             if self.driver == "acp":
-                session._host.services["fs"] = self._file
+                session._host.provide("fs", self._file)
             yield session
 
     async def _file(self, asked: Any) -> Any:

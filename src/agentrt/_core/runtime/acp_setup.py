@@ -122,14 +122,14 @@ def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
             if offer.files:
                 files = Files(roots, limits=offer.limits, ready=host.wait_read)
                 serve_own = partial(_serve_file, files)
-                host.services["fs"] = partial(editors.serve, serve_own)
+                host.provide("fs", partial(editors.serve, serve_own))
             run = ""
             serves_programs = offer.terminals is True or offer.tools or offer.servers
             if offer.connect is None and serves_programs:
                 # If this process is killed, its guard finds the programs by the marker.
                 run = await stack.enter_async_context(guard())
             if own.serves("terminal/create", {}):
-                host.services["terminal"] = partial(editors.serve, None)
+                host.provide("terminal", partial(editors.serve, None))
             elif offer.terminals:
                 marked = variables
                 if run:
@@ -151,7 +151,7 @@ def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
                 host.exit_callbacks.append(terminals.release_all)
                 host.program_counts.append(lambda: terminals.running)
                 serve_terminal = partial(_serve_terminal, host, terminals)
-                host.services["terminal"] = partial(editors.serve, serve_terminal)
+                host.provide("terminal", partial(editors.serve, serve_terminal))
             servers = list(opening.mcp_servers)
             tool_servers: list[InProcessServer] = [*await relays(host, offer, stack)]
             if offer.tools:

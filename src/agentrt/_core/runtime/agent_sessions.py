@@ -11,7 +11,8 @@ from ..agents import Agent, resolve_agent
 from ..errors import RequestError, SessionNotFound
 from ..limits import Limits
 from ..permissions.policies import deny_all
-from ..session.settings import AgentSession, AgentSessions, check_id, checked_folder
+from ..session.interfaces import AgentSession, AgentSessions
+from ..session.settings import check_id, checked_folder
 from ..trio_task import check_trio
 from ..wire.jsonrpc import METHOD_NOT_FOUND
 from .open import open_session

@@ -22,7 +22,8 @@ from ..errors import LocalProtocolError, SessionNotFound
 from ..model.content import JsonObject
 from ..model.driver import Effect, Opening
 from ..model.fork_point import ForkPoint
-from ..session.settings import AgentSession, check_id, checked_folder
+from ..session.interfaces import AgentSession
+from ..session.settings import check_id, checked_folder
 from ..trio_task import check_trio
 
 

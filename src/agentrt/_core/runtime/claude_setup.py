@@ -19,7 +19,6 @@ from ..errors import RequestError
 from ..model.driver import Driver, Opening, ServiceRequested
 from ..permissions.standing import as_claude_rules
 from ..session.host import SessionHost
-from ..session.session import list_sessions_with
 from ..session.turn import turn_of
 from ..tools.extensions import ExtensionTable, HookTable
 from ..tools.tools import OWN_NAME
@@ -112,14 +111,14 @@ def set_up_claude(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup
                     server.name: server.connect(partial(_notify, host, server.name))
                     for server in tool_servers
                 }
-                host.services["mcp"] = partial(_serve_mcp, host, connections)
+                host.provide("mcp", partial(_serve_mcp, host, connections))
             if offer.hooks:
                 host.turn_services["hook"] = lambda asked, turn: hooks.serve(
                     asked, turn_of(host, turn), host.wait_until_stored
                 )
             serve_extensions(host, session, extensions)
             if agent.connect is None:  # otherwise its sessions are on the agent's machine
-                list_sessions_with(session, KeptByClaude(agent, offer.env))
+                host.provide_stored_sessions(KeptByClaude(agent, offer.env))
             given = effective(options, opening)
             env = {**environment(agent, offer.env, project=offer.project), **given.env}
             meant = await with_entry(opening, env)

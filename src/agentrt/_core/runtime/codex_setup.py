@@ -22,7 +22,6 @@ from ..model.driver import Driver, Opening, ServiceRequested
 from ..model.events import Notice
 from ..process.guard import guard
 from ..session.host import SessionHost
-from ..session.session import set_tools_with
 from ..tools.extensions import ExtensionTable
 from .offer import (
     Offer,
@@ -94,11 +93,11 @@ def set_up_codex(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
             tool_servers: list[InProcessServer] = [*await relays(host, offer, stack)]
             if offer.tools:
                 tools = tool_server(host, session, offer)
-                host.services["tool"] = partial(_serve_tool, host, tools)
+                host.provide("tool", partial(_serve_tool, host, tools))
                 if bridged:
                     tool_servers.append(tools)
                 else:
-                    set_tools_with(session, partial(_set_tools, host, tools))
+                    host.provide_tools(partial(_set_tools, host, tools))
             for server in tool_servers:
                 # The HTTP modules take as long to import as everything else here.
                 from ..tools.bridge import serve_tools

@@ -77,7 +77,7 @@ class Host:
         self._updated = host_of(session).wall_time()
         self._stop_listening = session.log.listen(self._noting_activity(session.log))
         if self.tenant:
-            host_of(session).rate_limit = self._register.rate_limit(self.tenant)
+            host_of(session).limit_rate(self._register.rate_limit(self.tenant))
 
     def _noting_activity(self, log: Log) -> Callable[[], None]:
         """Return a listener that records the time when a turn starts or ends, or a question is

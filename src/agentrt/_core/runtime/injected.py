@@ -139,7 +139,8 @@ def with_services(
     @asynccontextmanager
     async def around(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
         async with around_session(host, session) as opening:
-            host.services.update(services)
+            for method, service in services.items():
+                host.provide(method, service)
             yield opening
 
     return around

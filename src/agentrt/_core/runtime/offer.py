@@ -27,7 +27,6 @@ from ..process.streams import OpenStreams, open_streams
 from ..session.host import SessionHost
 from ..session.interfaces import StartGate
 from ..session.link import Connect
-from ..session.session import set_tools_with
 from ..session.turn import turn_of
 from ..tools.client_tools import ClientTool
 from ..tools.extensions import Extension, ExtensionTable, Hook
@@ -277,7 +276,7 @@ def tool_server(host: SessionHost, session: Session, offer: Offer) -> ToolServer
         on_tools=lambda tools: host.own_tools.set_tools(own_names(tools)),
         own=offer.own_tools,
     )
-    set_tools_with(session, server.set_tools)
+    host.provide_tools(server.set_tools)
     own = {tool.name for tool in offer.own_tools}
     host.completion_callbacks.append(partial(_check_fetched, host, server, own))
     return server

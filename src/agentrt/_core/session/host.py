@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextvars
 import math
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -33,7 +33,15 @@ from ..trace.record import Tap
 from .budget import Budget
 from .core import SessionCore
 from .handlers import Handlers, TurnTasks
-from .interfaces import CANCELLED_CODE, ClientServices, Lifetime, SessionObserver, StartGate
+from .interfaces import (
+    CANCELLED_CODE,
+    AgentSessions,
+    ClientServices,
+    Lifetime,
+    OfferedTool,
+    SessionObserver,
+    StartGate,
+)
 from .link import Connect, Link, describe_exit
 from .rate_limits import WaitForLimits
 from .waiters import CHECK_INTERVAL_S, TenantRateLimit, Waiters
@@ -98,8 +106,11 @@ class SessionHost:
         self.waiters: Waiters = Waiters()
         """Tasks waiting for new log events; woken once per batch."""
         self.closed: trio.Event = trio.Event()
-        self.services: dict[str, Service] = {}
-        """The services, by method or by the part before its slash."""
+        self._services: dict[str, Service] = {}  # by method, or by the part before its slash
+        self.set_tools: Callable[[Iterable[OfferedTool]], None] | None = None
+        """Replaces the tools of the session's tool server; None if it has none."""
+        self.stored_sessions: AgentSessions | None = None
+        """The sessions that the agent keeps, if the agent process is not asked for them."""
         self.turn_services: dict[str, TurnService] = {}
         """Services that also get the turn that ran when the agent asked."""
         self.clients: list[ClientServices] = []
@@ -177,6 +188,22 @@ class SessionHost:
         self._wakes_at = math.inf
         self._wake = trio.Event()
 
+    def provide(self, method: str, service: Service) -> None:
+        """Serve the agent's requests for a method, or for all that begin with this and a slash."""
+        self._services[method] = service
+
+    def provide_tools(self, set_tools: Callable[[Iterable[OfferedTool]], None]) -> None:
+        """Replace the tools of the session with this function from now on."""
+        self.set_tools = set_tools
+
+    def provide_stored_sessions(self, stored: AgentSessions) -> None:
+        """Use another source than the agent process for the sessions that the agent keeps."""
+        self.stored_sessions = stored
+
+    def limit_rate(self, limit: TenantRateLimit) -> None:
+        """Limit the rate of reading from the agent, together with other sessions."""
+        self.rate_limit = limit
+
     def observe(self, observer: SessionObserver) -> None:
         """Attach telemetry to the session. Must be called before it starts."""
         self.core.observer = observer
@@ -201,7 +228,7 @@ class SessionHost:
     def _service(self, method: str) -> Service | None:
         if method in self.turn_services:
             return partial(self._serve_turn, self.turn_services[method], self.core.turn)
-        return self.services.get(method) or self.services.get(method.partition("/")[0])
+        return self._services.get(method) or self._services.get(method.partition("/")[0])
 
     async def _serve_turn(
         self, service: TurnService, turn: TurnMachine | None, asked: ServiceRequested

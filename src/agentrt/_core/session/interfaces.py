@@ -7,12 +7,15 @@ from collections.abc import Awaitable
 from contextlib import AbstractContextManager
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
+from msgspec import Struct
+
 from ..logging import LogScope
 from ..model.content import JsonObject
 from ..model.driver import Driver, Effect, ServiceRequested, Write
 from ..model.events import CancelledBy, Event, Notice, Outcome
 from ..model.turn import TurnMachine
 from ..permissions.policies import Decision
+from ..wire.mcp import ToolInfo
 
 CANCELLED_CODE = -32800
 """The JSON-RPC error code of LSP and ACP for a cancelled request."""
@@ -247,3 +250,36 @@ def lifetime_of(
     if background or turn is None:
         return "itself" if unawaited else "session"
     return "cancel" if unawaited else "turn"
+
+
+class OfferedTool(Protocol):
+    """The interface of an in-process tool that a session needs; see `agentrt.Tool`."""
+
+    @property
+    def info(self) -> ToolInfo: ...
+
+
+class AgentSession(Struct, kw_only=True):
+    """A session that an agent stores. `id` is accepted by `resume` of `open_session`."""
+
+    agent: str
+    """The name of the agent."""
+    id: str
+    title: str = ""
+    """The agent's title; empty if it has none."""
+    cwd: str | None = None
+    """The folder of the session, if the agent reports it."""
+    updated: float | None = None
+    """Seconds since the Unix epoch."""
+
+
+class AgentSessions(Protocol):
+    """The source of an agent's stored sessions."""
+
+    async def list(self, cwd: str | None) -> list[AgentSession]:
+        """Return the sessions of a folder (None: of all folders), the newest first."""
+        ...
+
+    async def delete(self, session: str) -> None:
+        """Delete a session. Raises `SessionNotFound`."""
+        ...

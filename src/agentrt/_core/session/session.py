@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, get_args, overload
+from typing import TYPE_CHECKING, Any, Final, get_args, overload
 
 import trio
 
@@ -20,13 +20,11 @@ from ..model.result import TurnResult
 from ..model.state import SessionState, Snapshot
 from ..model.turn import TurnMachine
 from ..permissions.policies import PermissionRequest
-from ..wire.mcp import ToolInfo
 from .core import SessionCore, When
 from .host import SessionHost
+from .interfaces import AgentSession, AgentSessions, OfferedTool
 from .questions import request_id
 from .settings import (
-    AgentSession,
-    AgentSessions,
     AskedSessions,
     SessionSettings,
     call,
@@ -105,13 +103,6 @@ class SessionQueue(Sequence[QueueEntry]):
 _WHENS: Final = get_args(When)
 
 
-class OfferedTool(Protocol):
-    """The interface of an in-process tool that a session needs; see `agentrt.Tool`."""
-
-    @property
-    def info(self) -> ToolInfo: ...
-
-
 class Session:
     """One conversation with one agent process. Made by `open_session`.
 
@@ -121,10 +112,8 @@ class Session:
 
     _host: SessionHost
     _core: SessionCore
-    _set_tools: Callable[[Iterable[OfferedTool]], None] | None
     _settings: SessionSettings
     _queue: SessionQueue
-    _kept: AgentSessions
 
     def __init__(self) -> None:
         raise TypeError("a session is opened by agentrt.open_session")
@@ -370,9 +359,9 @@ class Session:
 
         Raises `LocalProtocolError` unless the session was opened with at least one tool.
         """
-        if self._set_tools is None:
+        if self._host.set_tools is None:
             raise LocalProtocolError("the session was opened without tools")
-        self._set_tools(tools)
+        self._host.set_tools(tools)
 
     def cancel(self, *, now: bool = False) -> None:
         """Cancel the running turn, like a user's Stop, and pause all queued prompts.
@@ -454,7 +443,7 @@ class Session:
         Raises `RequestError` if the agent has no list (`capabilities["list_sessions"]`) or refuses,
         `RemoteProtocolError` if its answer is invalid, and `SessionClosed` if it is not running.
         """
-        return await self._kept.list(checked_folder(cwd))
+        return await self._stored_sessions.list(checked_folder(cwd))
 
     async def delete_session(self, session: str) -> None:
         """Have the agent delete another session, given by the agent's own id (`AgentSession.id`).
@@ -465,7 +454,11 @@ class Session:
         """
         check_id(session)
         check_other(session, self.agent_session)
-        await self._kept.delete(session)
+        await self._stored_sessions.delete(session)
+
+    @property
+    def _stored_sessions(self) -> AgentSessions:
+        return self._host.stored_sessions or AskedSessions(self._core)
 
     async def logout(self) -> None:
         """Log the user out of the agent; new sessions need a login.
@@ -559,24 +552,12 @@ def make_session(host: SessionHost) -> Session:
     session = Session.__new__(Session)
     session._host = host
     session._core = host.core
-    session._set_tools = None
     session._settings = SessionSettings(host)
     session._queue = SessionQueue.__new__(SessionQueue)
     session._queue._core = host.core
-    session._kept = AskedSessions(host.core)
     return session
 
 
 def host_of(session: Session) -> SessionHost:
     """Return the host of a session, for other packages of agentrt."""
     return session._host
-
-
-def set_tools_with(session: Session, set_tools: Callable[[Iterable[OfferedTool]], None]) -> None:
-    """Set the function that replaces the tools of the session's tool server."""
-    session._set_tools = set_tools
-
-
-def list_sessions_with(session: Session, kept: AgentSessions) -> None:
-    """Use another source than the agent process for the agent's stored sessions."""
-    session._kept = kept

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 import trio
@@ -26,6 +26,7 @@ from ..model.events import Choice, Modes, Notice, Option
 from ..wire.jsonrpc import METHOD_NOT_FOUND
 from .core import SessionCore
 from .host import SessionHost
+from .interfaces import AgentSession
 
 
 async def call(
@@ -225,32 +226,6 @@ def _changed(option: Option, value: str | bool) -> Option:
 
 MAX_PAGES: Final = 100
 """The maximum number of pages of a list, so that an agent cannot keep agentrt asking forever."""
-
-
-class AgentSession(Struct, kw_only=True):
-    """A session that an agent stores. `id` is accepted by `resume` of `open_session`."""
-
-    agent: str
-    """The name of the agent."""
-    id: str
-    title: str = ""
-    """The agent's title; empty if it has none."""
-    cwd: str | None = None
-    """The folder of the session, if the agent reports it."""
-    updated: float | None = None
-    """Seconds since the Unix epoch."""
-
-
-class AgentSessions(Protocol):
-    """The source of an agent's stored sessions."""
-
-    async def list(self, cwd: str | None) -> list[AgentSession]:
-        """Return the sessions of a folder (None: of all folders), the newest first."""
-        ...
-
-    async def delete(self, session: str) -> None:
-        """Delete a session. Raises `SessionNotFound`."""
-        ...
 
 
 class _SessionFields(Struct, rename="camel"):
