@@ -91,7 +91,7 @@ class _AttachedPrompt(OnePrompt):
         answer = self.make_format(session, session.id)
         sent = session.submit(prompt)
         work = _Sent(session, sent, self._config.bound(Limits()).cancel_grace_s)
-        self.ending.work = work
+        self.ending.give_up_by(work)
         with ExitStack() as stack:
             terminal = None
             if self.console.err.is_terminal:

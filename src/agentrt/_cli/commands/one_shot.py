@@ -92,10 +92,17 @@ class EarlyEnd:
         self.code: int | None = None
         self.scope = trio.CancelScope()
         """Cancel scope around all the work."""
-        self.console: Console | None = None
-        self.work: RunningPrompt | None = None
-        """The running work, once it can be cancelled separately."""
+        self._console: Console | None = None
+        self._work: RunningPrompt | None = None
         self.trouble = ""
+
+    def report_to(self, console: Console) -> None:
+        """Show an interrupt on this console from now on."""
+        self._console = console
+
+    def give_up_by(self, work: RunningPrompt) -> None:
+        """End by cancelling this work, instead of all of the command."""
+        self._work = work
 
     def cannot_write(self, error: OSError) -> None:
         """End, because standard output cannot be written and the answer is therefore not needed."""
@@ -108,17 +115,17 @@ class EarlyEnd:
     def _now(self, code: int) -> None:
         if self.code is None:
             self.code = code
-        if self.work is not None:
-            self.work.give_up(code)
+        if self._work is not None:
+            self._work.give_up(code)
         else:
             self.scope.cancel(reason=f"exit status {code}")
 
     async def obey(self, signals: AsyncIterator[int], everything: trio.CancelScope) -> None:
         """Wait for the signals that end the command."""
         number = await anext(signals)
-        if number == signal.SIGINT and self.console is not None:
-            self.console.interrupted()
-        work = self.work
+        if number == signal.SIGINT and self._console is not None:
+            self._console.interrupted()
+        work = self._work
         if work is not None and work.cancel():
             self.code = 128 + number
         else:
@@ -180,7 +187,7 @@ async def run_once(
         async with bare_errors(), trio.open_nursery() as nursery:
             nursery.start_soon(ending.obey, signals, nursery.cancel_scope)
             async with open_console(ending.cannot_write, asked.color) as console:
-                ending.console = console
+                ending.report_to(console)
                 job = make(asked, console, ending, bound)
                 with ending.scope:
                     try:
@@ -389,7 +396,8 @@ class _OneShot(OnePrompt):
                     opening = setup.unasked.open(policy, limits=limits, replay=False, own=own)
                     async with opening as session:
                         start.deadline = math.inf
-                        work = ending.work = _Session(session, ending.scope)
+                        work = _Session(session, ending.scope)
+                        ending.give_up_by(work)
                         result = await self._converse(session, work, prompt, terminal)
                         await session.aclose()
                 if told := describe_worktree(session):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -63,26 +63,9 @@ async def converse(
     pick: bool = False,
 ) -> int:
     """Run an interactive session until the user leaves; returns the exit status."""
-    terminal = setup.config.terminal
     with trio.open_signal_receiver(*ending_signals()) as signals:
-        repl = ScreenRepl(setup, source, commands, colour=colour)
-        repl.early += ["/resume"] * pick
-        opened = open_screen(
-            repl.interface, colour=colour, looks=repl.page.paint.looks, keys=terminal.keys
-        )
-        async with bare_errors(), opened as screen:
-            repl.screen = screen
-            async with bare_errors(), trio.open_nursery() as nursery:
-                repl.nursery = nursery
-                nursery.start_soon(repl.obey, signals)
-                nursery.start_soon(screen.serve)
-                nursery.start_soon(repl.watch_terminal)
-                nursery.start_soon(repl.draw)
-                status = await repl.run(setup)
-                nursery.cancel_scope.cancel(reason="left")
-            with trio.move_on_after(LAST_OUTPUT_S):
-                await screen.paint(repl.page.take(), Live())
-    return status
+        repl = ScreenRepl(setup, source, commands, colour=colour, pick=pick)
+        return await repl.run_on_terminal(signals)
 
 
 class ScreenRepl(Repl):
@@ -95,10 +78,14 @@ class ScreenRepl(Repl):
         commands: Mapping[str, SlashCommand],
         *,
         colour: bool,
+        pick: bool = False,
     ) -> None:
         super().__init__(commands, source)
+        self.early += ["/resume"] * pick
         self.screen: Screen
         self.nursery: trio.Nursery
+        self._setup = setup
+        self._colour = colour
         terminal = setup.config.terminal
         self.keys = described_keys(terminal.keys)
         painter = Painter(colour=colour, looks=chosen_looks(terminal.colors))
@@ -178,6 +165,26 @@ class ScreenRepl(Repl):
 
     def closed(self) -> None:
         self.screen.do(self.interface.stop_asking)
+
+    async def run_on_terminal(self, signals: AsyncIterator[int]) -> int:
+        """Run the session on the terminal until the user leaves; returns the exit status."""
+        opened = open_screen(
+            self.interface,
+            colour=self._colour,
+            looks=self.page.paint.looks,
+            keys=self._setup.config.terminal.keys,
+        )
+        async with bare_errors(), opened as self.screen:
+            async with bare_errors(), trio.open_nursery() as self.nursery:
+                self.nursery.start_soon(self.obey, signals)
+                self.nursery.start_soon(self.screen.serve)
+                self.nursery.start_soon(self.watch_terminal)
+                self.nursery.start_soon(self.draw)
+                status = await self.run(self._setup)
+                self.nursery.cancel_scope.cancel(reason="left")
+            with trio.move_on_after(LAST_OUTPUT_S):
+                await self.screen.paint(self.page.take(), Live())
+        return status
 
     async def room(self) -> None:
         while self.page.size > FRAME_BUFFER_CHARS:
