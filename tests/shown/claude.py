@@ -20,8 +20,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from agentrt._core.claude.handshake import OLDEST as OLDEST
 from agentrt._core.claude.ignored import IGNORED as IGNORED_TYPES
 from agentrt._core.claude.ignored import IGNORED_SYSTEM
+from agentrt._core.claude.messages import DECLARED as TYPES  # noqa: F401 - for its test
 from agentrt.claude import ClaudeOptions
 from agentrt.effects import TurnBegan, TurnFinished
 from agentrt.errors import LocalProtocolError

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from agentrt._core.claude.handshake import OLDEST
-
 from . import acp, claude, codex
 from .probe import DIFFERS, Shown, reason
 
@@ -71,7 +69,7 @@ A message of a type that is not in this table is reported by a notice with the c
 def claude_page() -> str:
     ignored = "".join(f"- `{name}`: {why}\n" for name, why in claude.IGNORED.items())
     head = CLAUDE_HEAD.format(
-        oldest=OLDEST, newest=max(claude.versions(), key=_release), ignored=ignored.rstrip()
+        oldest=claude.OLDEST, newest=max(claude.versions(), key=_release), ignored=ignored.rstrip()
     )
     return f"{head}\n## Messages\n{''.join(tables(claude.shown(), claude.DECLARED))}"
 

@@ -6,13 +6,11 @@ import re
 
 import pytest
 
-from agentrt._core.claude.handshake import OLDEST
-from agentrt._core.claude.messages import DECLARED as TYPES
-
 from . import claude
+from .claude import OLDEST, TYPES
 from .probe import missing, reason
 
-NOT_COUNTED = ("identifies ", "agentrt takes the time", "sealed ")
+NOT_COUNTED = ("identifies ", "agentrt takes the time", "encrypted ")
 """Beginnings of the reasons of leaves that are no information: ids, times, encrypted data."""
 
 
