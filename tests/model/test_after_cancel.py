@@ -126,6 +126,12 @@ def test_an_agent_that_works_in_the_background_may_end_a_turn_without_output() -
     assert talk.end("and Spain?") is E.NO_OUTPUT
 
 
+def test_an_agent_that_reports_on_background_work_may_end_a_turn_without_output() -> None:
+    talk = stopped()
+    turn = talk.turn("is it done?", outcome=None)
+    assert prompt_end(talk.state, turn, "completed", (), reported_task=True) is E.ANSWERED
+
+
 def test_a_new_answer_is_an_answer() -> None:
     assert stopped().end("and Italy?", "Rome.") is E.ANSWERED
 

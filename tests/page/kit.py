@@ -52,8 +52,9 @@ def modules() -> Path:
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
     folder = MODULES / digest
     if not folder.is_dir():
-        shutil.rmtree(MODULES, ignore_errors=True)
-        MODULES.mkdir(parents=True)
+        MODULES.mkdir(parents=True, exist_ok=True)
+        for old in MODULES.glob("[0-9a-f]" * 16):  # what another worker makes has another name
+            shutil.rmtree(old, ignore_errors=True)
         made = tempfile.mkdtemp(dir=MODULES)
         command = [NODE, ESBUILD, *sources, f"--outdir={made}", "--format=esm", "--log-level=error"]
         subprocess.run(command, cwd=ROOT, check=True)

@@ -240,6 +240,10 @@ class Acp2Agent(AcpAgent):
         if status != "completed":
             self.tools[call] = self.prompt.token if self.prompt is not None else None
 
+    def elicit(self, rng: Random) -> None:
+        self.spoke = True
+        super().elicit(rng)
+
     def permission(self, rng: Random) -> None:
         self.spoke = True
         ask = self.ask("permission", self.new_id(rng))

@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,8 @@ class Receiver:
 async def receiving(*statuses: int) -> AsyncIterator[tuple[Receiver, Webhook]]:
     receiver = Receiver(list(statuses))
     async with trio.open_nursery() as nursery:
-        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        nursery.start_soon(trio.serve_listeners, receiver.handle, [listener])
+        serve = partial(trio.serve_tcp, receiver.handle, 0, host="127.0.0.1")
+        [listener] = await nursery.start(serve)
         receiver.url = f"http://127.0.0.1:{listener.socket.getsockname()[1]}/hook?key=1"
         webhook = Webhook(receiver.url)
         nursery.start_soon(webhook.send_all, "http://localhost:4000/")

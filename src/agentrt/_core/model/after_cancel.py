@@ -99,6 +99,8 @@ class AfterCancel:
         self.echoes: list[str] = []
         """User messages that the agent has sent in the running turn, or pieces of them."""
         self._echoed_chars = 0
+        self.reported_task = False
+        """True if the agent has reported on background work since the last turn of a prompt."""
 
     @property
     def watches(self) -> bool:
@@ -114,7 +116,7 @@ class AfterCancel:
     def ended(self, end: PromptEnd) -> bool:
         """Take the end of a turn that a prompt began. Returns True if the process is broken."""
         self.readiness = TABLE[self.readiness][end]
-        self.echoes, self._echoed_chars = [], 0
+        self.echoes, self._echoed_chars, self.reported_task = [], 0, False
         return self.readiness is Readiness.BROKEN
 
 
@@ -132,18 +134,24 @@ class _TurnText(Struct):
 
 
 def prompt_end(
-    state: SessionState, turn: str, outcome: Outcome, echoes: Sequence[str]
+    state: SessionState,
+    turn: str,
+    outcome: Outcome,
+    echoes: Sequence[str],
+    *,
+    reported_task: bool = False,
 ) -> PromptEnd:
     """Classify the end of a turn that agentrt did not stop; the turn is the last one in `state`.
 
-    `outcome` is the agent's, `echoes` are the user messages that it has sent.
+    `outcome` is the agent's, `echoes` are the user messages that it has sent, and `reported_task`
+    is True if it has reported on background work since the turn before.
     """
     this, *earlier = _last_turns(state, turn)
     if outcome == "cancelled" and not this.answer:
         return PromptEnd.CANCELLED_UNASKED
-    if outcome == "completed" and this.silent and not _works_in_background(state):
-        if not this.prompt.startswith("/"):
-            return PromptEnd.NO_OUTPUT
+    works = reported_task or _works_in_background(state)
+    if outcome == "completed" and this.silent and not works and not this.prompt.startswith("/"):
+        return PromptEnd.NO_OUTPUT
     others = [each for each in earlier if each.prompt != this.prompt]
     if _names_another(echoes, this.prompt, others):
         return PromptEnd.EARLIER_PROMPT

@@ -173,7 +173,8 @@ def make_mount_point(path: str, *, is_folder: bool) -> None:
 
 def open_beneath(folder: int, path: str) -> int:
     """Open a path below a folder, without following links. Raises OSError."""
-    how = struct.pack("QQQ", os.O_PATH | os.O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS_BENEATH)
+    flags = getattr(os, "O_PATH", 0) | os.O_CLOEXEC
+    how = struct.pack("QQQ", flags, 0, RESOLVE_NO_SYMLINKS_BENEATH)
     return syscall(OPENAT2, folder, path.encode(), how, len(how))
 
 

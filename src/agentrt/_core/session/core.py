@@ -36,6 +36,7 @@ from ..model.driver import (
     Started,
     StartFailed,
     Steers,
+    TaskSet,
     TextReceived,
     ToolCalled,
     ToolCheckRequested,
@@ -261,6 +262,7 @@ class SessionCore:
             ToolCheckRequested: self.questions.checking,
             ToolCalled: self._tool_called,
             UsageSet: self._used,
+            TaskSet: self._task_reported,
             ModesSet: self._modes_set,
             ServiceRequested: self.requests.requested,
             RequestWithdrawn: self._withdrawn,
@@ -1009,6 +1011,10 @@ class SessionCore:
         self.budgets.used(effect.usage)
         self.conversation.effect_handlers[UsageSet](effect)
 
+    def _task_reported(self, effect: TaskSet) -> None:
+        self._after_cancel.reported_task = True
+        self.conversation.effect_handlers[TaskSet](effect)
+
     def _user_content_received(self, effect: UserContentReceived) -> None:
         if effect.replay:
             self._repeated_prompts.add(effect.content)
@@ -1096,7 +1102,13 @@ class SessionCore:
             return PromptEnd.STOPPED
         if not self._after_cancel.watches or (turn.denied and outcome == "cancelled"):
             return PromptEnd.ANSWERED
-        return prompt_end(self.log.state, turn.id, outcome, self._after_cancel.echoes)
+        return prompt_end(
+            self.log.state,
+            turn.id,
+            outcome,
+            self._after_cancel.echoes,
+            reported_task=self._after_cancel.reported_task,
+        )
 
     def _opened(self, effect: Started) -> None:
         conversation = self.conversation
