@@ -367,7 +367,7 @@ def test_or_in_a_variable(tmp_path: Path) -> None:
             r"tokn is not a setting; settings: token, viewer_token",
         ),
         ('[serve.tenants.a]\ntoken = "x"\nsessions = -1\n', r"sessions: Expected `int` >= 0"),
-        ('[serve.tenants."a b"]\ntoken = "x"\n', r"'a b' is no name of a tenant"),
+        ('[serve.tenants."a b"]\ntoken = "x"\n', r"'a b' is not a valid tenant name"),
         ("[serve.tenants.a]\nsessions = 1\n", r"`token` is missing, so no client could connect"),
     ],
 )

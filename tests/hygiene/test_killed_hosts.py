@@ -70,6 +70,7 @@ class Host:
 
 
 @pytest.mark.slow
+@pytest.mark.linux_only("agents end with a killed host")
 def test_nothing_outlives_a_host_that_is_killed_at_any_moment_of_a_start(tmp_path: Path) -> None:
     seed = random.randrange(2**32)
     chance, begun, orphans = random.Random(seed), 0, 0

@@ -276,12 +276,7 @@ async def test_a_write_ahead_log_that_was_cut_off_is_noticed(
     [
         "deleted",
         "replaced",
-        pytest.param(
-            "left alone",
-            marks=pytest.mark.linux_only(
-                "logs of stored sessions keep their epoch after the program was killed"
-            ),
-        ),
+        "left alone",
     ],
 )
 async def test_without_its_write_ahead_log_a_store_of_a_killed_process_has_a_new_epoch(

@@ -310,14 +310,7 @@ async def test_an_open_session_is_not_opened_twice(path: Path) -> None:
     ("killed", "another_boot", "same"),
     [
         (False, True, True),
-        pytest.param(
-            True,
-            False,
-            True,
-            marks=pytest.mark.linux_only(
-                "logs of stored sessions keep their epoch after the program was killed"
-            ),
-        ),
+        (True, False, True),
         (True, True, False),
     ],
 )

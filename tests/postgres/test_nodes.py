@@ -375,6 +375,7 @@ def acknowledged(folder: Path) -> dict[str, int]:
 
 
 @pytest.mark.slow
+@pytest.mark.linux_only("agents of a stopped server end")
 def test_the_agents_of_a_stopped_owner_are_dead_before_another_has_its_sessions(
     url: str, tmp_path: Path
 ) -> None:

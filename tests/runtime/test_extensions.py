@@ -351,7 +351,7 @@ async def test_what_agentrt_serves_itself_is_not_to_be_extended(protocol: Any, m
 async def test_extensions_that_cannot_be_meant_are_refused_at_once() -> None:
     with pytest.raises(TypeError, match="async function"):
         extension("_a")(lambda params: None)  # type: ignore[arg-type,return-value]
-    with pytest.raises(TypeError, match="named"):
+    with pytest.raises(TypeError, match="has a name"):
         extension(review)  # type: ignore[arg-type]
 
     async def three(a: object, b: object, c: object) -> None: ...

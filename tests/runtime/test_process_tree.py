@@ -47,7 +47,7 @@ STARTED = {
 }
 """How a grandchild may be tied to an agent: each line starts a `sleep` and says its number."""
 
-UNTIED = pytest.mark.linux_only("processes without any tie are found")
+UNTIED = pytest.mark.linux_only("processes are found even if they have left their session")
 
 every_tie = pytest.mark.parametrize(
     "script",
@@ -284,7 +284,7 @@ print("reaped")
 
 
 @pytest.mark.slow
-@pytest.mark.linux_only("orphans are reaped by PID 1")
+@pytest.mark.linux_only("orphans are reaped")
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be PID 1 of a namespace")
 def test_a_host_that_is_pid_1_reaps_orphans_while_the_agent_runs() -> None:
     program = HOST_AS_PID_1.replace("ONCE_MARKED", repr(ONCE_MARKED))

@@ -260,6 +260,7 @@ async def test_a_process_that_cut_all_ties_ends_with_the_session(
 
 
 @pytest.mark.slow
+@pytest.mark.linux_only("agents end with a killed host")
 async def test_nothing_outlives_a_host_that_is_killed(project: Path) -> None:
     number = f"4{os.getpid()}.25"
     program = f"""

@@ -44,6 +44,7 @@ def test_the_page_is_served(environment: dict[str, str], tmp_path: Path) -> None
             server.terminate()
 
 
+@pytest.mark.linux_only("agents end with a killed host")
 def test_a_prompt_is_answered_with_a_guard_program(
     environment: dict[str, str], tmp_path: Path
 ) -> None:

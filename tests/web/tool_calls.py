@@ -12,7 +12,7 @@ from agentrt._core.tools.server import ToolServer
 
 def server_of(session: agentrt.Session) -> ToolServer | None:
     """The session's tool server, if it was opened with tools."""
-    set_tools = session._set_tools
+    set_tools = session._host.set_tools
     return None if set_tools is None else set_tools.__self__  # type: ignore[attr-defined,no-any-return]
 
 

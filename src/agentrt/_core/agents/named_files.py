@@ -13,7 +13,7 @@ MAX_NAMES: Final = 20_000
 """Number of words of a file that are looked up."""
 MAX_NAME_CHARS: Final = 1024
 
-_VARIABLE: Final = re.compile(r"\$\{[^}]*\}/?|\$\w+/?|%\w+%/?")
+_VARIABLE: Final = re.compile(r"\$\{[^{}$]*\}/?|\$\w+/?|%\w+%/?")
 """A variable, such as `$CLAUDE_PROJECT_DIR`. It is taken for the folder of the project."""
 _QUOTES: Final = str.maketrans("", "", "\"'\\")
 _BETWEEN: Final = re.compile(r"[\s\"'`;|&()<>,=\[\]{}:!]+")

@@ -21,7 +21,7 @@ from ..process.inherited import inherited
 from ..sandbox.policy import Sandbox, narrowed
 from .sandboxed import stored_sandbox
 
-_logger: Final = get_logger("worktree")
+_logger: Final = get_logger("session")
 _SHOWN_CHARS: Final = 2000
 """Characters of a command's output in an error."""
 
