@@ -77,7 +77,7 @@ async def test_leaving_a_session_waits_for_such_a_call() -> None:
 
             async def let_it_go_on() -> None:
                 await record.began.wait()
-                await trio.testing.wait_all_tasks_blocked(0.05)
+                await trio.testing.wait_all_tasks_blocked(0.005)
                 record.goes_on.set()
 
             nursery.start_soon(let_it_go_on)
