@@ -222,6 +222,26 @@ def away(self: PostgresCommands, known: Any) -> Any:
     raise StoreUnavailable("the database is away")
 
 
+class Tails:
+    """What servers read of sessions of others, until the database is away."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.away = False
+        self.reading = 0
+        real = PostgresCommands.tails
+
+        def tails(commands: PostgresCommands, known: Any) -> Any:
+            if self.away:
+                raise StoreUnavailable("the database is away")
+            self.reading += 1
+            try:
+                return real(commands, known)
+            finally:
+                self.reading -= 1
+
+        monkeypatch.setattr(PostgresCommands, "tails", tails)
+
+
 RECEIVED = PostgresListener.received
 
 
@@ -234,21 +254,22 @@ async def test_what_a_client_knows_already_is_waited_for(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its events came by another server, and this one cannot read them yet."""
+    tails = Tails(monkeypatch)
     async with node(url, "a") as a, node(url, "b") as b:
         session = await a.runtime.create("fake")
         client = WireClient("mine")
         tab = await looking(a, session.id, client)
         await looking(b, session.id)
-        tails = PostgresCommands.tails
-        monkeypatch.setattr(PostgresCommands, "tails", away)
+        tails.away = True
         monkeypatch.setattr(PostgresListener, "received", deaf)
+        await until(lambda: not tails.reading)
         await session.run("hello")
         await until(lambda: done(tab, session.id))
         tab.cut()
         tab = b.connect(client=client)
         await trio.sleep(0.2)
         assert tab.wire.hello_id not in client.acks
-        monkeypatch.setattr(PostgresCommands, "tails", tails)
+        tails.away = False
         assert (await tab.answer(tab.wire.hello_id))["sessions"] == {session.id: "replay"}
         assert b.hub.feeds[session.id].log.seq == session.log.seq
 
