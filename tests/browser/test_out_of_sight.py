@@ -94,15 +94,15 @@ def way(name: str) -> Callable[[Callable[[Sight], None]], Callable[[Sight], None
     return put
 
 
-@way("you close it")
+@way("you close the session")
 def _(sight: Sight) -> None:
     sight.page.on("dialog", lambda dialog: dialog.accept())
     close_session(sight.page)
     expect(sight.page.get_by_role("heading", name="New session")).to_be_visible()
 
 
-@way("it is closed in another window, by a server that stores nothing")
-@way("it is closed in another window")
+@way("the session is closed in another window, and the server stores nothing")
+@way("the session is closed in another window")
 def _(sight: Sight) -> None:
     sight.close_elsewhere()
 
@@ -115,7 +115,7 @@ def _(sight: Sight) -> None:
     os.kill(known.state.agent.pid, signal.SIGKILL)
 
 
-@way("the network goes")
+@way("the network is lost")
 def _(sight: Sight) -> None:
     sight.network.cut()
 
@@ -153,7 +153,7 @@ def _(sight: Sight) -> None:
     sight.come_in_again()
 
 
-@way("the server is killed and started again, and knows this browser no more")
+@way("the server is killed and started again, and no longer knows this browser")
 def _(sight: Sight) -> None:
     sight.start_again()
 
@@ -170,7 +170,7 @@ def _(sight: Sight) -> None:
     sight.server.tell("revoke")
 
 
-@way("the server ends a connection that is too fast for it")
+@way("the server closes a connection because the client sends too fast")
 def _(sight: Sight) -> None:
     with sight.page.expect_websocket():  # another one
         sight.page.evaluate(
@@ -194,14 +194,14 @@ def _(sight: Sight) -> None:
     sight.wake_up()
 
 
-@way("the page is frozen for an hour, and the session is closed meanwhile")
+@way("the page is frozen for an hour, and the session is closed during that time")
 def _(sight: Sight) -> None:
     sight.freeze()
     sight.close_elsewhere()
     sight.wake_up()
 
 
-@way("the page is frozen for an hour, and the server is started again meanwhile")
+@way("the page is frozen for an hour, and the server is restarted during that time")
 def _(sight: Sight) -> None:
     sight.freeze()
     sight.start_again()
@@ -209,7 +209,7 @@ def _(sight: Sight) -> None:
     sight.wake_up()
 
 
-@way("the machine sleeps for an hour, and the network is not there when it wakes")
+@way("the machine sleeps for an hour, and has no network when it wakes")
 def _(sight: Sight) -> None:
     sight.network.hold()
     sight.page.clock.fast_forward(HOUR)
@@ -217,7 +217,7 @@ def _(sight: Sight) -> None:
 
 def rows() -> list[list[str]]:
     """The table's, each as its cells."""
-    _, _, table = DOCS.read_text().partition("| what happens |")
+    _, _, table = DOCS.read_text().partition("| event | banner |")
     lines = takewhile(lambda line: line.startswith("|"), table.splitlines()[2:])
     return [re.findall(r"(?<=\| )[^|]+(?= \|)", row) for row in lines]
 
