@@ -355,16 +355,21 @@ async def open_screen(
 def as_it_was() -> Iterator[list[Any]]:
     """Restore the terminal's settings at the end of the block."""
     saved = termios.tcgetattr(0)
+    failed = True
     try:
         yield saved
+        failed = False
     finally:
-        restore(saved)
+        restore(saved, failed=failed)
 
 
-def restore(saved: list[Any]) -> None:
-    """Restore saved terminal settings, and reset the terminal's modes if they were changed."""
+def restore(saved: list[Any], *, failed: bool = False) -> None:
+    """Restore saved terminal settings, and reset the terminal's modes if they were changed.
+
+    `failed`: an error ended the drawing, perhaps after it had set a mode.
+    """
     try:
-        if termios.tcgetattr(0) != saved:
+        if failed or termios.tcgetattr(0) != saved:
             termios.tcsetattr(0, termios.TCSANOW, saved)
             if select.select([], [1], [], 0)[1]:  # never block on a terminal that accepts nothing
                 os.write(1, _RESET)
