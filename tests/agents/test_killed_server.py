@@ -110,7 +110,7 @@ async def hosted(lab: Lab) -> AsyncIterator[Host]:
             events = dict(await store.events(host.session))
             snapshot = await store.snapshot(host.session)
     for seq, event in host.view.seen.items():
-        assert msgspec.to_builtins(events[seq]) == event
+        assert msgspec.json.decode(msgspec.json.encode(events[seq])) == event
         prompts = Counter(
             plain_text(item.content) for item in snapshot.items if item.type == "user"
         )
