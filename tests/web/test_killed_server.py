@@ -113,7 +113,7 @@ async def test_nothing_that_was_seen_is_lost_and_no_prompt_is_sent_twice(tmp_pat
                 assert texts[text] or not got[text], f"{text} was sent and is not there"
             for view in (tab.view(session), watcher.view(session)):
                 for seq, event in view.seen.items():
-                    assert msgspec.to_builtins(stored[seq]) == event
+                    assert msgspec.json.decode(msgspec.json.encode(stored[seq])) == event
                 seen += len(view.seen)
     print(f"{ROUNDS} rounds: {got.total()} prompts, {seen} events seen")
 

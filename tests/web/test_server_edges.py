@@ -203,7 +203,7 @@ async def test_a_message_above_the_limit_is_refused(fragments: int) -> None:
                 frame(part, fin=fragments == 1),
                 *[frame(part, CONTINUATION, fin=False) for _ in range(fragments - 1)],
             )
-            assert await client.refusal() == (1009, "a message may have 10000 bytes")
+            assert await client.refusal() == (1009, "a message may have at most 10000 bytes")
 
 
 async def test_a_message_of_just_the_limit_is_heard() -> None:
