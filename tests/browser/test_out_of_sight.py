@@ -269,7 +269,7 @@ def test_what_has_left_the_sight_is_not_shown_as_work(
             expect(found.filter(has_text=left).first).to_be_visible()
         if "asked again" in under_way:
             answer(page, "Skip")
-        if standing == "as it is":
+        if standing == "the current one":
             agree(page, known.session)
         else:
             until(lambda: not work(page), "that the page shows no work")  # the list comes last
