@@ -15,7 +15,8 @@ onmessage = async ({ data: { name, given } }) => {
   try {
     postMessage({ found: await parsers[name](...given) });
   } catch (error) {
-    console.error(error);
+    const deep = error instanceof RangeError; // nested too deeply, as hostile text may be
+    (deep ? console.info : console.error)(error);
     postMessage({ found: null });
   }
 };
