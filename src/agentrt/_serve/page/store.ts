@@ -247,7 +247,7 @@ export function show(news = true) {
     clearTimeout(later);
     later = 0;
     stale = false;
-  }
+  } else stale = true; // which part of the model is shown may have changed with the page's own state
   due = Infinity;
   const begun = performance.now();
   setTimeout(() => rest(begun)); // after this frame
