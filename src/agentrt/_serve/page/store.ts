@@ -194,7 +194,7 @@ options.debounceRendering = (process) => {
 
 /** However much changes, it is shown once a frame; in a hidden tab there are no frames. */
 function changed() {
-  if (!frame) frame = requestAnimationFrame(() => show(performance.now() >= due));
+  if (!frame) frame = requestAnimationFrame(() => show());
   if (!timer) timer = setTimeout(() => show(), 300);
 }
 
