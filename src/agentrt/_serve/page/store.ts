@@ -76,14 +76,12 @@ const listeners: (() => void)[] = [];
 let frame = 0;
 let timer = 0;
 
-/** Tell components which members of an object have changed: those of `ui` in the next frame, those of
- *  `model` when it may be drawn again. */
-const uiShows: (() => void)[] = [];
-const modelShows: (() => void)[] = [];
+/** Tell components which members of an object have changed, once a frame. */
+const shows: (() => void)[] = [];
 
 /** The members of an object that is replaced when anything changes: a component that reads one while it
  *  is drawn is drawn again in the next frame in which that member is another. */
-function tracked<T extends object>(now: () => T, shows = modelShows): T {
+function tracked<T extends object>(now: () => T): T {
   const known = new Map<PropertyKey, Signal<unknown>>();
   shows.push(() => known.forEach((each, key) => (each.value = Reflect.get(now(), key))));
   const read = (_: object, key: PropertyKey) => {
@@ -105,7 +103,7 @@ function tracked<T extends object>(now: () => T, shows = modelShows): T {
 }
 
 const models = tracked(() => store.model);
-const uis = tracked(() => store.ui, uiShows);
+const uis = tracked(() => store.ui);
 
 export const model = () => models;
 export const ui = () => uis;
@@ -136,7 +134,7 @@ const shown: Seat = {
   extra,
 };
 const isKnown = signal(false);
-modelShows.push(() => (isKnown.value = seatNow() !== undefined));
+shows.push(() => (isKnown.value = seatNow() !== undefined));
 
 /** The session that is shown, as far as it is known. */
 export const seat = (): Seat | undefined => (isKnown.value, seatNow() && shown);
@@ -194,22 +192,22 @@ options.debounceRendering = (process) => {
 
 /** However much changes, it is shown once a frame; in a hidden tab there are no frames. */
 function changed() {
-  if (!frame) frame = requestAnimationFrame(() => show());
-  if (!timer) timer = setTimeout(() => show(), 300);
+  if (!frame) frame = requestAnimationFrame(show);
+  if (!timer) timer = setTimeout(show, 300);
 }
 
-/** For each millisecond in which news of the server was drawn, milliseconds in which nothing is: and
- *  while somebody types, so that keys seldom wait for it, whatever the machine. */
+/** The pause after a frame before messages of the server cause another one, as a multiple of the time
+ *  that the frame took: in general, and while the user types, so that keys seldom wait for a frame. */
 const REST = 2;
 const REST_TYPING = 10;
 
-/** The most of them at a time. */
+/** The longest pause. */
 const LONGEST_REST_MS = 1_000;
 
-/** Milliseconds after a key for which somebody is taken to type. */
+/** The user counts as typing for this time after a key press, in milliseconds. */
 const TYPING_MS = 500;
 
-/** Whether there is news of the server that was not drawn, and when it may be; a timer for that. */
+/** True if messages of the server are not drawn yet; the end of the pause; a timer for it. */
 let stale = false;
 let due = 0;
 let later = 0;
@@ -231,29 +229,26 @@ function rest(begun: number) {
   if (stale) soon();
 }
 
-/** Draw news when it may be drawn. */
+/** Draw messages of the server after the pause. */
 function soon() {
   const wait_ms = due - performance.now();
   if (wait_ms <= 0) changed();
   else if (wait_ms < Infinity) later ||= setTimeout(() => ((later = 0), soon()), wait_ms);
 }
 
-/** Show what has changed, also before the next frame. `news`: with what the server has sent. */
-export function show(news = true) {
+/** Draw all changes now, before the next frame. */
+export function show() {
   cancelAnimationFrame(frame);
   clearTimeout(timer);
-  frame = timer = 0;
-  if (news) {
-    clearTimeout(later);
-    later = 0;
-    stale = false;
-  } else stale = true; // which part of the model is shown may have changed with the page's own state
-  due = Infinity;
+  clearTimeout(later);
+  frame = timer = later = 0;
+  stale = false;
+  due = Infinity; // until this frame was laid out and painted: see rest()
   const begun = performance.now();
   setTimeout(() => rest(begun)); // after this frame
   showing = true;
   try {
-    batch(() => [...uiShows, ...(news ? modelShows : [])].forEach((each) => each()));
+    batch(() => shows.forEach((each) => each()));
     for (const listener of [...listeners]) listener();
   } finally {
     showing = false;
