@@ -28,7 +28,7 @@ esac
 
 
 class WatchedGit:
-    """A git program that records its runs, and the files that it is told to read."""
+    """A git program that records its runs and the files on its standard input."""
 
     def __init__(self, folder: Path) -> None:
         self._log = folder / "git.log"

@@ -142,8 +142,8 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
 def _shorten_collections() -> None:
     """Shorten garbage collections, for which all sessions wait.
 
-    What was loaded until now is left out of them, and the oldest generation is examined before much
-    garbage of closed sessions has gathered in it.
+    They no longer examine the objects that exist now, and the oldest generation is collected before
+    much garbage of closed sessions is in it.
     """
     gc.collect()
     gc.freeze()
@@ -151,7 +151,7 @@ def _shorten_collections() -> None:
 
 
 def _given(*parts: Telemetry | None) -> list[Telemetry] | None:
-    """Return those that there are; None if there are none."""
+    """Return the parts that are set, or None."""
     return [each for each in parts if each is not None] or None
 
 

@@ -312,7 +312,7 @@ class AcpStream2(AcpStream):
         id = change.tool_call_id
         called = self._called(change, parent, replay)
         if parent is None and not replay and self._call_states[id].turn == self._turn:
-            self._turns.output(None)  # a call of an earlier turn is no sign of work on this one
+            self._turns.output(None)  # late updates of earlier calls do not count
         self._channel.out.append(called)
         for part in change.content or ():
             if isinstance(part, TerminalRef):

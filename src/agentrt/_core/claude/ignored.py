@@ -12,14 +12,14 @@ IGNORED: Final[dict[str, str]] = {
     "keep_alive": "keeps the connection open",
     "tool_progress": "a heartbeat of a running tool",
     "tool_use_summary": "the calls and their results are shown themselves",
-    "transcript_mirror": "a copy of what other messages have",
+    "transcript_mirror": "a copy of other messages",
     "active_goal": "about the interface of Claude Code",
     "autocompact_state": "a compaction is reported when it begins and ends",
 }
 """The reasons, by `type`."""
 
 IGNORED_SYSTEM: Final[dict[str, str]] = {
-    "thinking_tokens": "an estimate of what the result counts",
+    "thinking_tokens": "an estimate; the result has the count",
     "hook_started": "a hook that fails is reported at its end",
     "hook_progress": "a hook that fails is reported at its end",
     "files_persisted": "about files of the provider, which agentrt does not use",

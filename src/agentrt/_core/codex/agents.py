@@ -32,7 +32,7 @@ STATUS: Final[dict[str, ItemStatus]] = {
 KIND: Final = "subagent"
 MAX_TITLE_CHARS: Final = 200
 MAX_HELD_MESSAGES: Final = 10_000
-"""Messages that are held of threads that no call has named yet."""
+"""Maximum number of messages that are kept for threads that no call has named yet."""
 
 
 class _CodexAgent(Struct):

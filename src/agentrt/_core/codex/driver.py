@@ -712,7 +712,7 @@ _OF_THREADS: Final = frozenset(
         "thread/tokenUsage/updated",
     }
 )
-"""Messages that are held if they come from a thread that is not known yet."""
+"""Kinds of messages of an unknown thread that are kept until a call names the thread."""
 
 _Taken = tuple[type[Any], msgspec.json.Decoder[Any], Callable[[Any], None]]
 

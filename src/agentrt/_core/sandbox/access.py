@@ -1,4 +1,4 @@
-"""The kinds of access that a sandbox refuses until somebody allows them."""
+"""The kinds of access that a sandbox refuses until a permission request is allowed."""
 
 from __future__ import annotations
 

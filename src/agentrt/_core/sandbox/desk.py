@@ -88,8 +88,8 @@ class AccessDesk:
     async def ask(self, access: Access, reason: str = "") -> None:
         """Wait until access is given once, or for the session.
 
-        Raises `AccessRefused` if it is not, also if nobody answers within `ANSWER_TIMEOUT_S`
-        seconds or if it cannot be asked.
+        Raises `AccessRefused` if it is rejected, if there is no answer within `ANSWER_TIMEOUT_S`
+        seconds, or if the question cannot be shown.
         """
         await trio.lowlevel.checkpoint()
         request = self._open.get(access)

@@ -7,7 +7,7 @@ import { options } from "preact";
 import { EMPTY as NOTHING } from "./client.js";
 import { EMPTY } from "./model.js";
 
-/** Whether this page is the second session of another one (see beside.tsx). */
+/** True if this page is the second session of another one (see beside.tsx). */
 export const framed = globalThis.top !== globalThis.self;
 
 /** The name of a value in `sessionStorage`, which a frame shares with the page around it. */
@@ -213,7 +213,7 @@ let due = 0;
 let later = 0;
 let pressed = -Infinity;
 
-/** To be called when a key was pressed. */
+/** Note a key press. */
 export const onPress = () => void (pressed = performance.now());
 
 /** How long the last frame took, with its layout and painting. */
