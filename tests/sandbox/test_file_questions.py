@@ -172,3 +172,55 @@ async def test_viewers_are_told_of_each_change(shell_agent: Agent, project: Path
         ("sandbox_widened", [{"tool": "Write", "target": str(outside)}]),
         ("sandbox_narrowed", []),
     ]
+
+
+@pytest.mark.parametrize("kind", ["write", "read"])
+async def test_no_permission_uncovers_what_the_sandbox_withholds(
+    kind: str, shell_agent: Agent, project: Path
+) -> None:
+    """A denied program among others, and a hidden file of the project."""
+    outside = project.parent / "neighbour"
+    program = outside / "bin" / "rm"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho it ran\n")
+    program.chmod(0o755)
+    (project / ".env").write_text("hidden")
+    env = {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"}
+    async with open_session(
+        shell_agent,
+        cwd=project,
+        env=env,
+        sandbox=Sandbox(read=[str(HERE)], hide=[".env"]),
+        permissions=rules(deny=["Bash(rm:*)"], otherwise=agentrt.ask),
+    ) as session:
+        for place in (program, program.parent / "new", outside / "new", outside / "secret"):
+            said, asked = await answered(session, f"{kind} {place}", "session")
+            assert asked == ([] if place.name != "secret" else asked[:1])
+        await answered(session, f"{kind} {project}/.env", "session")
+        said = (await session.run(f"shell {program} -rf x; rm -rf x; cat {project}/.env")).text
+        assert said.count("may not be run in this session") == 2
+        assert "it ran" not in said
+        assert "hidden" not in said
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root could read these files")
+@pytest.mark.parametrize("kind", ["write", "read"])
+@pytest.mark.parametrize("place", ["/etc/shadow", "/etc/ssl/private/x", "/etc/x", "/usr/bin/x"])
+async def test_secrets_of_the_system_and_the_folders_around_them_are_never_asked_about(
+    place: str, kind: str, shell_agent: Agent, project: Path
+) -> None:
+    asked: list[agentrt.PermissionRequest] = []
+
+    def policy(request: agentrt.PermissionRequest) -> agentrt.Deny:
+        asked.append(request)  # a mistake must not change this machine
+        return agentrt.Deny()
+
+    async with open_session(
+        shell_agent,
+        cwd=project,
+        sandbox=Sandbox(read=[str(HERE)], programs=["rm"]),
+        permissions=policy,
+    ) as session:
+        said = (await session.run(f"{kind} {place}")).text
+    assert "error" in said
+    assert [each.tool for each in asked if each.subject] == []

@@ -54,6 +54,9 @@ class SandboxView(Struct, frozen=True):
     """Arguments for bubblewrap, before the command."""
     contents: tuple[bytes, ...]
     """Contents of files. The argument `content(n)` stands for a descriptor with the nth one."""
+    withheld: tuple[str, ...]
+    """Paths in whose place is something else: secrets of the system, sockets, programs that have a
+    rule, and what is hidden. No permission uncovers one."""
     hidden: tuple[str, ...]
     """Paths inside the session's folders that are not visible."""
     protected: tuple[str, ...]
@@ -103,6 +106,7 @@ class _ViewBuilder:
         self.args: list[str] = []
         self.contents: list[bytes] = []
         self.shown: list[str] = []
+        self.withheld: list[str] = []
         self.hidden: list[str] = []
         self.protected: list[str] = []
         self.asked: dict[str, str] = {}
@@ -139,12 +143,14 @@ class _ViewBuilder:
             self.hide_in(path)
         for path in wanted.hidden:
             self.hide(path)
+        self.cover_secrets((*folders, *extra, *map(resolved, policy.read)))
         self.cover_sockets((*folders, *extra, *state))
         self.cover_programs()
         self.args += ["--ro-bind", wanted.folder, wanted.folder]
         return SandboxView(
             tuple(self.args),
             tuple(self.contents),
+            tuple(self.withheld),
             tuple(self.hidden),
             tuple(self.protected),
             (*folders, *extra, *state),
@@ -208,6 +214,7 @@ class _ViewBuilder:
 
     def cover(self, path: str) -> None:
         """Put something empty in the place of a file or folder."""
+        self.withheld.append(path)
         if os.path.isdir(path):
             self.args += ["--perms", "0700", "--tmpfs", path]
         else:
@@ -232,6 +239,7 @@ class _ViewBuilder:
         else:  # readable: some agents do not start if their settings cannot be read
             data = b"{}\n" if path.endswith((".json", ".jsonc")) else b""
             self.fill("--ro-bind-data", path, data)
+            self.withheld.append(path)
         self.hidden.append(path)
 
     # --- parts of the view
@@ -244,13 +252,14 @@ class _ViewBuilder:
         for path in ("/proc/sysrq-trigger", "/proc/kcore", "/proc/keys", "/proc/timer_list"):
             if os.path.exists(path):
                 self.args += ["--ro-bind", "/dev/null", path]
+
+    def cover_secrets(self, named: Sequence[str]) -> None:
+        """Cover files of the system that only root could read, unless the policy names them."""
         if os.getuid() == 0:
             keys = Path("/etc/ssh").glob("ssh_host_*_key") if os.path.isdir("/etc/ssh") else ()
-            for path in (*ROOT_FILES, *map(str, keys)):
-                if os.path.isfile(path):
+            for path in (*ROOT_FILES, *map(str, keys), "/etc/ssl/private"):
+                if os.path.exists(path) and path not in named:
                     self.cover(path)
-            if os.path.isdir("/etc/ssl/private"):
-                self.cover("/etc/ssl/private")
 
     def link_names(self, written: Sequence[str]) -> None:
         """Make the session's folders reachable by the names that the agent gets, which may lead
@@ -371,6 +380,7 @@ class _ViewBuilder:
                     self.asked.pop(path, None)
                 shim = _shim(self.wanted.folder, name, path if rule == "ask" else "")
                 self.args += ["--ro-bind", shim, path]
+                self.withheld.append(path)
 
 
 def grant_mounts(wanted: ViewRequest, path: str) -> list[tuple[str, str]]:

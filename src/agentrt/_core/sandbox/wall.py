@@ -331,10 +331,14 @@ class Wall:
             place = await trio.to_thread.run_sync(find)
         except OSError as error:
             raise AccessRefused(f"{path!r:.500}: {error.strerror}") from error
-        if self.hides(place) or (writing and self.protects_for_good(place)):
+        withheld = () if self._view is None else self._view.withheld
+        if is_below(place, withheld) or (writing and self.protects_for_good(place)):
             raise AccessRefused(f"{place} is withheld from this session by its settings")
         if self._has(place, writing=writing):
             return place
+        for path in withheld:
+            if is_below(path, [place]):
+                raise AccessRefused(f"{place} contains {path}, which is withheld from this session")
         if not self.widens:
             raise AccessRefused(f"{place} is outside the folders of this session")
         await self.desk.ask(PathAccess(place, writing), reason)
