@@ -1,4 +1,4 @@
-"""Every field of a public class is described, next to the field or in the class's docstring."""
+"""Every public class, field and method is described."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ CLASSES = {
     for item in (*PUBLIC.values(), *(getattr(agentrt.testing, n) for n in agentrt.testing.__all__))
     if inspect.isclass(item) and item.__module__.startswith("agentrt")
     if not issubclass(item, BaseException)
-    if item.__module__ != "agentrt._core.codex.messages"  # made from a protocol's schema
 }
 
 
@@ -40,3 +39,28 @@ def fields(kind: type) -> Iterator[tuple[str, bool]]:
 @for_each("name", sorted(CLASSES))
 def test_every_field_of_a_public_class_is_described(name: str) -> None:
     assert [field for field, described in fields(CLASSES[name]) if not described] == []
+
+
+def undescribed(kind: type) -> set[str]:
+    """Return the public methods and properties of a class without a docstring."""
+    return {
+        name
+        for name, value in vars(kind).items()
+        if not name.startswith("_") and (inspect.isroutine(value) or isinstance(value, property))
+        if not inspect.getdoc(getattr(kind, name))
+    }
+
+
+DESCRIBED = {
+    name
+    for kind in CLASSES.values()
+    if getattr(kind, "_is_protocol", False)
+    for name in vars(kind).keys() - undescribed(kind)
+}
+"""Methods of public protocols; classes that implement one need not describe them again."""
+
+
+@for_each("name", sorted(CLASSES))
+def test_every_public_class_and_its_methods_have_a_docstring(name: str) -> None:
+    kind = CLASSES[name]
+    assert (bool(kind.__doc__), undescribed(kind) - DESCRIBED) == (True, set())

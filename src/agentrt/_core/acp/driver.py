@@ -294,6 +294,7 @@ class AcpDriver:
         return self._turns.prompt is None
 
     def statistics(self) -> AcpStatistics:
+        """Return counts of messages since the process started."""
         return AcpStatistics(self._messages, dict(self._channel.counts))
 
     # --- output of the agent

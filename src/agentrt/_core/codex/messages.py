@@ -337,6 +337,8 @@ SandboxPolicy: TypeAlias = (
 
 
 class CodexClientInfo(CodexMessage):
+    """The client as codex sees it: its `name`, its `version` and a `title` for people."""
+
     name: str
     version: str
     title: str | None = None

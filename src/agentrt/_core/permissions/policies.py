@@ -272,10 +272,12 @@ class NamedTool(Protocol):
     """A tool defined by the host program, as `agentrt.tool` creates it."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name by which the agent calls it."""
 
     @property
-    def input_schema(self) -> JsonObject: ...
+    def input_schema(self) -> JsonObject:
+        """The JSON Schema of its arguments."""
 
 
 RuleLike: TypeAlias = "str | NamedTool"

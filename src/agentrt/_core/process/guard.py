@@ -168,6 +168,8 @@ class _Guard:
             assert self._process.stdin is not None
             await self._process.stdin.aclose()
             await reap(self._process)
+        else:
+            await trio.lowlevel.checkpoint()
 
 
 _current: trio.lowlevel.RunVar[_Guard | None] = trio.lowlevel.RunVar("agentrt guard", None)
@@ -208,6 +210,8 @@ async def guard() -> AsyncIterator[str]:
                 await shared.start()
             except (OSError, RuntimeError) as error:  # the second: no thread available
                 raise AgentStartError(f"the guard program could not be started: {error}") from error
+        else:
+            await trio.lowlevel.checkpoint()
         yield shared.token
     finally:
         shared.users -= 1

@@ -183,7 +183,7 @@ class SessionRegistry:
         return lambda: self._listeners.discard(changed)
 
     def show(self, viewed_at: Callable[[str], float]) -> Callable[[], None]:
-        """As `Runtime.show`."""
+        """As `RuntimeHost.show`."""
         self._view_times.add(viewed_at)
         return lambda: self._view_times.discard(viewed_at)
 

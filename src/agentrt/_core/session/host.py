@@ -88,8 +88,8 @@ class SessionHost:
     ) -> None:
         """`gate` decides before each start about the project's files. `worktree`: the separate
         working tree that the session runs in. `sandbox`: the sandbox around the agent. `persist`
-        starts storing the conversation's log, if given; see `Store.keeping`. `tap` also gets the
-        reports of the process's start. `shadow` receives checkpoints of the files around each
+        starts storing the conversation's log, if given; see `StoreService.keeping`. `tap` also gets
+        the reports of the process's start. `shadow` receives checkpoints of the files around each
         turn. `budgets` count every turn. `wait` allows turns to wait for the end of rate limits.
         """
         self.tap: Tap = Tap() if tap is None else tap

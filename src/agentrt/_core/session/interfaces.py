@@ -256,7 +256,8 @@ class OfferedTool(Protocol):
     """The interface of an in-process tool that a session needs; see `agentrt.Tool`."""
 
     @property
-    def info(self) -> ToolInfo: ...
+    def info(self) -> ToolInfo:
+        """The tool's name, description and arguments, as agents and viewers get them."""
 
 
 class AgentSession(Struct, kw_only=True):
