@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -105,8 +106,14 @@ def test_the_image_is_built_from_what_the_package_needs() -> None:
     rules = (DEPLOY.parent / ".dockerignore").read_text().splitlines()
     allowed = {rule.removeprefix("!") for rule in rules if rule.startswith("!")}
     assert "*" in rules
+    build = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["tool"]["hatch"]
+    hooks = {
+        table.get("path", "hatch_build.py")
+        for kind in (build["metadata"], build["build"])
+        for table in kind.get("hooks", {}).values()
+    }
     hook = (DEPLOY.parent / "hatch_build.py").read_text()
-    needed = {"pyproject.toml", "README.md", "LICENSE", "hatch_build.py", "src"}
+    needed = {"pyproject.toml", "README.md", "LICENSE", "src"} | hooks
     needed |= {name for name in ("package.json", "package-lock.json") if name in hook}
     assert allowed == needed | {"constraints.txt"}
 
