@@ -18,7 +18,7 @@ from agentrt import AgentStartError, open_session
 from agentrt.events import plain_text
 from agentrt.store import open_store, reopen_session
 from faults.quick import FULL
-from web.killable import KilledServer, SeenView, Tab, killed_server
+from web.killable import KilledServer, SeenView, Tab, killed_server, standing_for
 from web.socket_tab import text
 
 from .expectations import EXPECTATIONS
@@ -84,7 +84,7 @@ class Host:
         await self.tab.until(lambda: self.tab.client.ready is not greeting)
 
     def notices(self, code: str) -> list[dict[str, object]]:
-        events = self.view.seen.values()
+        events = [event for _, event in self.view.seen.values()]
         return [e for e in events if e["kind"] == "notice" and e["code"] == code]
 
 
@@ -109,8 +109,9 @@ async def hosted(lab: Lab) -> AsyncIterator[Host]:
         async with open_store(lab.home / ".local/state/agentrt/journal.db") as store:
             events = dict(await store.events(host.session))
             snapshot = await store.snapshot(host.session)
-    for seq, event in host.view.seen.items():
-        assert msgspec.json.decode(msgspec.json.encode(events[seq])) == event
+    stored = {seq: msgspec.to_builtins(event) for seq, event in events.items()}
+    for seq, (since, event) in host.view.seen.items():
+        assert standing_for(stored, since, seq) == event
         prompts = Counter(
             plain_text(item.content) for item in snapshot.items if item.type == "user"
         )

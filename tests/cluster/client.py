@@ -14,7 +14,7 @@ from web.killable import SeenView
 from web.sockets import CLOSE, PING, PONG, Client, frame, websocket
 from web.wire_client import Wire, WireClient
 
-from .history import History, Json, Said, Shown
+from .history import History, Json, Said, Shown, text_of
 
 SILENCE = 10.0
 """Seconds without a word of the server, which says one each second, until the client connects
@@ -39,7 +39,14 @@ class LoggedView(SeenView):
 
     def take_event(self, frame: Json) -> None:
         self._history.shown.append(
-            Shown(self._client, frame["session"], frame["epoch"], frame["seq"], frame["event"])
+            Shown(
+                self._client,
+                frame["session"],
+                frame["epoch"],
+                self.seq,
+                frame["seq"],
+                frame["event"],
+            )
         )
         super().take_event(frame)
 
@@ -220,6 +227,7 @@ class ClusterClient:
 
     async def _turn(self, session: str) -> bool:
         """One turn, or two; whether the last of them was seen to end."""
+        first = len(self.history.said)
         prompts = [await self._prompt(session)]
         if self.chance.random() < 0.15:
             prompts.append(await self._prompt(session, "queue"))
@@ -231,7 +239,8 @@ class ClusterClient:
             named = {"turn": turn} if turn is not None else {}
             await self.ask("cancel", session=session, **named)
         seen = max(answer["seq"] for answer in prompts if answer is not None)
-        await self.until(lambda: self._over(session, seen))
+        mine = {said.text for said in self.history.said[first:] if said.client == self.name}
+        await self.until(lambda: self._over(session, seen, mine))
         return True
 
     async def _prompt(self, session: str, when: str = "queue") -> Json | None:
@@ -262,8 +271,9 @@ class ClusterClient:
     def _acknowledged(self, session: str) -> bool:
         return any(said.answer for said in self.history.said if said.session == session)
 
-    def _over(self, session: str, seen: int) -> bool:
-        """Whether all up to there is shown, and nothing runs. Answers what is asked."""
+    def _over(self, session: str, seen: int, texts: set[str]) -> bool:
+        """Whether all up to `seen` is shown, these prompts have begun or are paused, and nothing
+        runs. Answers open questions."""
         view = self.view(session)
         if view.epoch is None or view.seq < seen:
             return False
@@ -277,5 +287,9 @@ class ClusterClient:
                     request=request["request"],
                     option="allow_once" if self.chance.random() < 0.8 else "reject_once",
                 )
-        waits = view.shown["queue"] and not view.shown.get("paused")
-        return not view.busy and not waits
+        # Between its entry in the queue and the start of its turn, a prompt is neither.
+        users = (item for item in view.shown["items"].values() if item["type"] == "user")
+        begun = {text_of(item["content"]) for item in users}
+        paused = {text_of(entry["content"]) for entry in view.shown["queue"] if entry.get("paused")}
+        waits = any(not entry.get("paused") for entry in view.shown["queue"])
+        return texts <= begun | paused and not view.busy and not waits

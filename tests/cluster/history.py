@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from agentrt.events import Event
 from agentrt.testing import LogBroken, check_log
+from web.killable import standing_for
 
 Json = dict[str, Any]
 
@@ -22,11 +23,13 @@ ENDED = ("completed", "cancelled")
 
 
 class Shown(Struct):
-    """An event that a client was shown."""
+    """An event that a client was shown. `since`: the number before it, or before the first of those
+    that it stands for."""
 
     client: str
     session: str
     epoch: str
+    since: int
     seq: int
     event: Json
 
@@ -162,9 +165,11 @@ def shown_of(history: History) -> Iterator[str]:
         what = f"{shown.client} was shown {shown.session} {shown.seq}"
         if shown.epoch != epoch:
             yield f"{what} in the epoch {shown.epoch}; it is {epoch}"
-        elif shown.seq not in events:
-            yield f"{what}, which is lost"
-        elif events[shown.seq] != shown.event:
+            continue
+        for number in range(shown.since + 1, shown.seq + 1):
+            if number not in events:
+                yield f"{shown.client} was shown {shown.session} {number}, which is lost"
+        if shown.seq in events and standing_for(events, shown.since, shown.seq) != shown.event:
             yield f"{what} as {shown.event}; stored is {events[shown.seq]}"
 
 

@@ -46,7 +46,7 @@ def history() -> History:
     first, second = turn("t1", "one"), turn("t2", "two")
     frames = [Frame(1, 2, 1, first[:2]), Frame(3, 5, 1, first[2:]), Frame(6, 10, 3, second)]
     shown = [
-        Shown(client, "s", "e", seq, event)
+        Shown(client, "s", "e", seq - 1, seq, event)
         for client in ("a", "b")
         for seq, event in enumerate(first + second, 1)
     ]
@@ -111,12 +111,16 @@ def show_what_is_stored_otherwise(h: History) -> None:
     h.shown[2].event = h.shown[2].event | {"text": "won"}
 
 
+def show_a_merged_event_of_another_text(h: History) -> None:
+    h.shown = [Shown("a", "s", "e", 0, 3, {"kind": "item.delta", "item": "i-t1", "text": "one"})]
+
+
 def show_another_epoch(h: History) -> None:
     h.shown[2].epoch = "f"
 
 
 def show_what_is_not_stored(h: History) -> None:
-    h.shown.append(Shown("b", "s", "e", 11, {"kind": "title", "title": "one"}))
+    h.shown.append(Shown("b", "s", "e", 10, 11, {"kind": "title", "title": "one"}))
 
 
 def send_a_prompt_twice(h: History) -> None:
@@ -179,6 +183,7 @@ def live_too_long(h: History) -> None:
         let_an_earlier_owner_write,
         let_nobody_write,
         show_what_is_stored_otherwise,
+        show_a_merged_event_of_another_text,
         show_another_epoch,
         show_what_is_not_stored,
         send_a_prompt_twice,
@@ -197,6 +202,21 @@ def test_a_planted_fault_is_found(fault: Callable[[History], None]) -> None:
     planted = deepcopy(history())
     fault(planted)
     assert check(planted)
+
+
+def test_an_event_may_stand_for_the_pieces_of_a_text() -> None:
+    one = history()
+    piece = {"kind": "item.delta", "item": "i-t1", "text": "one"}
+    one.sessions[0].frames[1:2] = [
+        Frame(3, 4, 1, [piece, piece]),
+        Frame(5, 6, 1, turn("t1", "one")[3:]),
+    ]
+    for frame in one.sessions[0].frames[3:]:
+        frame.first, frame.last = frame.first + 1, frame.last + 1
+    one.sessions[0].next += 1
+    one.said[1].answer = {"turn": "t2", "seq": 7}
+    one.shown = [Shown("a", "s", "e", 2, 4, {**piece, "text": "oneone"})]
+    assert check(one) == []
 
 
 def test_a_prompt_that_waited_and_became_a_turn_later_is_there() -> None:

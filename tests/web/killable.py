@@ -17,12 +17,31 @@ from web.sockets import CLOSE, PING, PONG, TOKEN, frame, websocket
 from web.wire_client import View, Wire, WireClient
 
 
+def standing_for(events: Mapping[int, Any], since: int, seq: int) -> Any:
+    """Return the event of a frame for the events after `since` up to `seq`; None if one is not
+    there or they are not pieces of one text."""
+    first, *more = (events.get(number) for number in range(since + 1, seq + 1))
+    pieces = [event["text"] for event in more if event is not None and same_text(event, first)]
+    if len(pieces) < len(more):
+        return None
+    return {**first, "text": "".join([first["text"], *pieces])} if more else first
+
+
+def same_text(event: Any, first: Any) -> bool:
+    return first is not None and event == {
+        "kind": "item.delta",
+        "item": first.get("item"),
+        "text": event.get("text"),
+    }
+
+
 class SeenView(View):
-    """Remembers each event that it was given, by its number."""
+    """Remembers each event that it was given, by its number, and the number before it or before
+    the first of those that it stands for."""
 
     def __init__(self, session: str) -> None:
         super().__init__(session)
-        self.seen: dict[int, Any] = {}
+        self.seen: dict[int, tuple[int, Any]] = {}
 
     def take_snapshot(self, frame: dict[str, Any]) -> None:
         assert self.epoch in (None, frame["epoch"]), "the epoch is another one"
@@ -30,8 +49,9 @@ class SeenView(View):
         super().take_snapshot(frame)
 
     def take_event(self, frame: dict[str, Any]) -> None:
+        since = self.seq
         super().take_event(frame)  # which sees to it that none is missing or comes twice
-        self.seen[frame["seq"]] = frame["event"]
+        self.seen[frame["seq"]] = since, frame["event"]
 
 
 class Tab:
