@@ -121,6 +121,7 @@ def test_a_turn_with_a_question_is_had_with_the_keyboard_alone(
     with serving(tmp_path, *scripted()) as server:
         page = new_page(server.link())
         phase(page, "Idle")
+        page.get_by_label("Message the agent").wait_for()
         focused = page.locator(":focus")
         page.keyboard.press("Tab")
         expect(focused).to_have_text("To the message field")

@@ -43,9 +43,11 @@ function App() {
   const cwd = summary?.cwd ?? "/";
   return (
     <>
-      <a class="skip" href="#prompt" onClick={instead(() => field()?.focus())}>
-        To the message field
-      </a>
+      {here && (
+        <a class="skip" href="#prompt" onClick={instead(() => field()?.focus())}>
+          To the message field
+        </a>
+      )}
       <Sidebar offline={offline} reading={reading} />
       {panel === "sessions" && <div class="shade" onClick={() => setUi({ panel: null })}></div>}
       <main>

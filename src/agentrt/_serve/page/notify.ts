@@ -9,8 +9,11 @@ import { framed, model, setUi, ui } from "./store.js";
 /** Phases in which an agent is at work on its own. */
 const WORKING = new Set(["running", "cancelling"]);
 
-/** The sessions as they were told of last. */
+/** The list of sessions that was compared last. */
 let before: readonly w.SessionInfo[] = [];
+
+/** The phase of each session in it. */
+let phases: Map<string, w.SessionInfo["phase"]> = new Map();
 
 /** What was finished while nobody looked at this tab. */
 const missed: Set<string> = new Set();
@@ -26,9 +29,18 @@ export function back() {
 export function attract() {
   const { sessions, unread } = model();
   if (sessions !== before) {
-    const phases = new Map(before.map(({ session, phase }) => [session, phase]));
-    before = sessions;
-    for (const summary of sessions) compare(phases.get(summary.session), summary);
+    let open = false;
+    const compared: typeof phases = new Map();
+    for (const summary of sessions) {
+      const was = phases.get(summary.session);
+      // The list can be ahead of the events, and only these say how the turn ended.
+      const early = was && isDone(was, summary.phase) && hasTurn(summary.session);
+      open ||= Boolean(early);
+      compared.set(summary.session, early ? was : summary.phase);
+      if (!early) compare(was, summary);
+    }
+    phases = compared;
+    if (!open) before = sessions;
   }
   const online = ui().link.status === "open";
   const count = sessions.filter(
@@ -40,11 +52,16 @@ export function attract() {
   badge(count);
 }
 
+const isDone = (was: w.SessionInfo["phase"], phase: w.SessionInfo["phase"]): boolean =>
+  WORKING.has(was) && (phase === "idle" || phase === "dead");
+
+const hasTurn = (session: string): boolean => Boolean(model().attached.get(session)?.view?.state?.turn);
+
 function compare(was: w.SessionInfo["phase"] | undefined, summary: w.SessionInfo) {
   const { session, phase } = summary;
   if (!was || was === phase) return;
   const asks = phase === "waiting";
-  const done = WORKING.has(was) && (phase === "idle" || phase === "dead");
+  const done = isDone(was, phase);
   if (!asks && !done) return;
   if (!document.hidden && session === ui().session) return; // it is in sight
   if (document.hidden) missed.add(session);
