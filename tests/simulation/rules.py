@@ -35,9 +35,11 @@ class Rule:
 RULES: dict[str, Rule] = {}
 
 
-def rule(
-    weight: float, when: When = lambda world: True, *, stored: bool = False
-) -> Callable[[Act], Act]:
+def always(world: World) -> bool:
+    return True
+
+
+def rule(weight: float, when: When = always, *, stored: bool = False) -> Callable[[Act], Act]:
     def add(act: Act) -> Act:
         RULES[act.__name__] = Rule(weight, when, act, stored)
         return act
@@ -61,9 +63,9 @@ def mix_of_store(rng: Random) -> dict[str, float]:
 
 
 def choose(world: World) -> Step:
-    names = [name for name in world.mix if RULES[name].when(world)]
-    weights = [world.mix[name] for name in names]
-    name = world.chooser.choices(names, weights)[0]
+    possible = [rule for rule in world.candidates if rule[2] is always or rule[2](world)]
+    weights = [weight for _, weight, _ in possible]
+    name = world.chooser.choices(possible, weights)[0][0]
     return name, world.chooser.getrandbits(32)
 
 

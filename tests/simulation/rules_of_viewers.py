@@ -31,8 +31,9 @@ def tabs(world: World) -> list[HubViewer]:
 @rule(1.5, lambda world: len(_viewers(world)) < 3)
 def subscribe(world: World, rng: Random) -> None:
     after = rng.choice((None, 0, rng.randint(0, world.checker.seq)))
+    patient = rng.random() < 0.5
     try:
-        viewer = LogViewer(world, len(world.log_viewers), after)
+        viewer = LogViewer(world, len(world.log_viewers), after, lets_others_run=patient)
     except agentrt.errors.EventsExpired:
         if after is None or world.session.log.kept_after <= after <= world.checker.seq:
             world.fail("W4", f"no cursor behind {after}")

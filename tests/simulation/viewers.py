@@ -100,8 +100,12 @@ class Reader:
 class LogViewer:
     """An iterator over the log, which reads when the simulation lets it."""
 
-    def __init__(self, world: World, number: int, after: int | None) -> None:
+    def __init__(
+        self, world: World, number: int, after: int | None, *, lets_others_run: bool
+    ) -> None:
+        """`lets_others_run`: after each event, so that more of them are merged."""
         self.world = world
+        self.lets_others_run = lets_others_run
         self.subscription = world.session.subscribe(after)
         self.reader = Reader(world, self.subscription.seq, f"viewer {number}")
         self.go = trio.Event()
@@ -116,7 +120,8 @@ class LogViewer:
                 except StopAsyncIteration:
                     break
                 self.reader.take(self.subscription.seq, event)
-                await self.go.wait()
+                if self.lets_others_run or not self.go.is_set():
+                    await self.go.wait()
         self.over = True
         missed = world.store is not None and (world.store.waited or world.store.lost)
         if self.reader.seq != world.checker.seq and not missed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -130,6 +131,11 @@ class World:
         self.returning: list[HubViewer] = []
         """The tabs that were open when the last host was lost."""
         self._planned = 0
+
+    @cached_property
+    def candidates(self) -> list[tuple[str, float, rules.When]]:
+        """The rules of the mix: name, weight and condition."""
+        return [(name, weight, rules.RULES[name].when) for name, weight in self.mix.items()]
 
     # --- the record
 
