@@ -14,12 +14,16 @@ from agentrt.sandbox import probe
 HERE = Path(__file__).resolve().parent
 _problem = next((each for each in probe() if each.required and not each.works), None)
 WHY = "" if _problem is None else f"no sandbox: {_problem.name}: {_problem.detail}"
+_landlock = next((each for each in probe() if each.name.startswith("Landlock")), None)
+_usable = _landlock is not None and (_landlock.works or "ordinary user" in _landlock.remedy)
+REASONS = {"sandbox": WHY, "landlock": "" if _usable else "this kernel's Landlock does not suffice"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if WHY and item.get_closest_marker("sandbox") is not None:
-            item.add_marker(pytest.mark.skip(reason=WHY))
+        for marker, reason in REASONS.items():
+            if reason and item.get_closest_marker(marker) is not None:
+                item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Run the attacks in a sandbox, as the user who runs this program, and print one row for each.
 
-Usage: escape.py shell|terminal|files. `test_escapes.py` starts it, also as another user.
+Usage: escape.py shell|terminal|files bwrap|landlock. `test_escapes.py` starts it, also as another
+user.
 """
 
 from __future__ import annotations
@@ -112,7 +113,16 @@ class Daemons:
             Path(path).unlink(missing_ok=True)
 
 
-async def attack(way: str, base: Path) -> None:
+def break_bwrap(base: Path) -> None:
+    """Put a bubblewrap first on the search path that fails."""
+    broken = base / "bin" / "bwrap"
+    broken.parent.mkdir()
+    broken.write_text("#!/bin/sh\necho 'setting up uid map: Permission denied' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    os.environ["PATH"] = f"{broken.parent}:{os.environ['PATH']}"
+
+
+async def attack(way: str, tier: str, base: Path) -> None:
     token = f"SECRET-{secrets.token_hex(4)}"
     project = prepare(base, token)
     home = project.parent
@@ -137,10 +147,12 @@ async def attack(way: str, base: Path) -> None:
         "TARGETS": json.dumps(targets),
         "CLAUDE_CONFIG_DIR": "",
     }
-    sandbox = Sandbox(
-        read=[str(HERE), *filter(None, os.environ.get("PYTHONPATH", "").split(":"))],
-        hide=["hidden.txt", "secrets/"],
-    )
+    read = [str(HERE), *filter(None, os.environ.get("PYTHONPATH", "").split(":"))]
+    if tier == "landlock":
+        break_bwrap(base)
+        sandbox = Sandbox(read=read, needs="landlock")
+    else:
+        sandbox = Sandbox(read=read, hide=["hidden.txt", "secrets/"])
     agent = agentrt.agents.acp([sys.executable, str(HERE / "shell_agent.py")], name="claude")
 
     async def accept(stream: trio.SocketStream) -> None:
@@ -152,6 +164,8 @@ async def attack(way: str, base: Path) -> None:
             async with agentrt.open_session(
                 agent, cwd=project, sandbox=sandbox, env=env, permissions=agentrt.allow_all
             ) as session:
+                assert session.sandbox is not None
+                assert session.sandbox.tier == tier
                 if way == "files":
                     for method, name in (*CONTROLS, *FILES):
                         path = name if name.startswith("/") else str(base / name)
@@ -176,7 +190,7 @@ async def attack(way: str, base: Path) -> None:
 def main() -> None:
     base = Path(tempfile.mkdtemp(dir="/var/tmp", prefix="escape-"))
     try:
-        trio.run(attack, sys.argv[1], base)
+        trio.run(attack, *sys.argv[1:], base)
     finally:
         shutil.rmtree(base)
 

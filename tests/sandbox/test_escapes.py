@@ -24,7 +24,40 @@ POSSIBLE = {
 }
 """The attempts that a sandbox without limits does not stop; the guide says so."""
 
-ROWS = {"shell": 76, "terminal": 76, "files": 23}
+POSSIBLE_WITH_LANDLOCK = POSSIBLE | {
+    # It cannot make exceptions in a folder that can be written, and does not cover modes.
+    "write .git/hooks/pre-commit",
+    "write .git/config",
+    "rename .git and put another there",
+    "rename .git/hooks",
+    "unlink .git/config and write it anew",
+    "git config core.fsmonitor",
+    "write the hooks of a nested repository",
+    "write .mcp.json that was there",
+    "write .claude/settings.json that was there",
+    "write the agent's settings in its state",
+    "change the mode of a file outside",
+    # `hide` is refused, so these files are ordinary ones.
+    "read a hidden file",
+    "read a hidden folder",
+    "read home/project/hidden.txt",
+    "read home/project/secrets/key",
+    "write home/project/hidden.txt",
+    "write home/project/secrets/new",
+    # There are no namespaces: sockets of services and the names of processes are visible, and so is
+    # the first process of the machine, which has rights.
+    "Unix socket in /run",
+    "Unix socket in /tmp",
+    "Unix socket next to the folder",
+    "see the host in /proc",
+    "see other processes",
+    "gain rights by taking over pid 1",
+    "devices of the machine",
+    "priority of the host",
+}
+"""The attempts that the weaker mechanism does not stop either."""
+
+ROWS = {"shell": 82, "terminal": 82, "files": 23}
 """The least number of rows, so that a table that ends early is noticed."""
 
 NOBODY = 65534
@@ -48,9 +81,9 @@ def as_user(*command: str) -> list[str]:
     return [*limited, "sh", "-c", 'exec "$0" "$@"', *command]
 
 
-def run_attacks(way: str, *, user: bool) -> dict[str, str]:
+def run_attacks(way: str, *, user: bool, tier: str = "bwrap") -> dict[str, str]:
     """Run the table, and return the state of each row."""
-    command = [sys.executable, str(HERE / "escape.py"), way]
+    command = [sys.executable, str(HERE / "escape.py"), way, tier]
     env = {**os.environ, "PYTHONPATH": ":".join([str(SRC), *site.getsitepackages()])}
     if user:
         if os.getuid() != 0:
@@ -81,3 +114,14 @@ def test_no_attempt_gets_out(way: str, user: bool) -> None:
             assert state == "done", name
     done = {name for name, state in states.items() if state == "done"}
     assert {name for name in done if not name.startswith("control")} <= POSSIBLE
+
+
+@pytest.mark.landlock
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["shell", "terminal", "files"])
+def test_landlock_stops_what_it_can(way: str) -> None:
+    states = run_attacks(way, user=os.getuid() == 0, tier="landlock")
+    done = {name for name, state in states.items() if state == "done"}
+    controls = {name for name in states if name.startswith("control")}
+    assert controls <= done
+    assert done - controls <= POSSIBLE_WITH_LANDLOCK

@@ -33,6 +33,7 @@ SANDBOXES = st.builds(
     programs=st.dictionaries(st.sampled_from(["rm", "git"]), st.sampled_from(["deny", "ask"])),
     limits=st.builds(SandboxLimits, processes=BOUNDS, memory_bytes=BOUNDS, tmp_bytes=BOUNDS),
     nested=st.booleans(),
+    needs=st.sampled_from(["bwrap", "landlock"]),
 )
 
 

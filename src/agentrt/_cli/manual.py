@@ -356,6 +356,7 @@ settings:
   mode = "workspace"              # offline, open-network, off
   network = ["api.github.com"]
   write = ["~/.cache/pip"]
+  needs = "landlock"              # accept less protection where bubblewrap does not work
   [serve]
   port = 8080
 

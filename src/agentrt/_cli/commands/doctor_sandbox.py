@@ -13,6 +13,11 @@ NOTE = (
     " the session's own folders."
 )
 
+WEAKER = (
+    'Landlock works: `needs = "landlock"` in the table [sandbox] of the configuration accepts it,'
+    " with less protection."
+)
+
 
 async def examine_sandbox(*, as_json: bool) -> int:
     """Print the result of each test; returns 1 if sandboxes cannot be built."""
@@ -33,5 +38,9 @@ def _lines(found: list[ProbeResult], *, works: bool) -> list[str]:
         lines.append(f"{mark} {each.name}{detail}")
         if not each.works and each.remedy:
             lines.append(f"    {one_line(each.remedy, 500)}")
-    lines.append("Sandboxes work here." if works else "Sandboxes cannot be built here.")
-    return [*lines, NOTE] if works else lines
+    if works:
+        return [*lines, "Sandboxes work here.", NOTE]
+    lines.append("Sandboxes cannot be built here.")
+    if any(each.name.startswith("Landlock") and each.works for each in found):
+        lines.append(WEAKER)
+    return lines

@@ -124,6 +124,11 @@ class Offer(Struct, frozen=True, kw_only=True):
         return env if self.wall is None else self.wall.environment(env)
 
     @property
+    def hides(self) -> bool:
+        """True if there is a sandbox, and it can hide files from the agent."""
+        return self.wall is not None and self.wall.tier == "bwrap"
+
+    @property
     def join(self) -> JoinSandbox | None:
         """Function that returns the command to run a program in the sandbox; None without one."""
         return None if self.wall is None else self.wall.join
@@ -207,7 +212,7 @@ def connection(
         async with AsyncExitStack() as stack:
             if offer.project is not None:
                 command = (*command, *offer.project.arguments)
-                entered = offer.project.entered(env, hides=offer.wall is not None)
+                entered = offer.project.entered(env, hides=offer.hides)
                 env, hidden = await stack.enter_async_context(entered)
             offer.tap.env = env
             start = None

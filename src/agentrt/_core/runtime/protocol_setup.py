@@ -43,7 +43,7 @@ def set_up_program(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetu
         offer.project,
         environment(agent, offer.env, project=offer.project),
         tools=bool(offer.tools or offer.servers or setup.opening.mcp_servers),
-        hides=offer.wall is not None,
+        hides=offer.hides,
         tenant=opening.tenant,
     )
     return structs.replace(setup, gate=gate)

@@ -24,6 +24,7 @@ from ..permissions.standing import Standing
 from ..sandbox.access import Access, AccessRefused, HostAccess, PathAccess, Scope
 from ..sandbox.desk import AccessRequest
 from ..sandbox.hosts import HostRefused, split_authority
+from ..sandbox.landlock import MISSING
 from ..sandbox.policy import Sandbox, narrowed
 from ..sandbox.wall import Wall, open_wall
 from ..session.host import SessionHost
@@ -113,6 +114,8 @@ async def serve_access(host: SessionHost, wall: Wall) -> None:
     shown = sandbox.network if isinstance(sandbox.network, str) else ", ".join(sandbox.network)
     message = f"the agent runs in a sandbox ({wall.status.tier}); network: {shown}"
     _show(host, wall, "sandboxed", message)
+    if wall.tier == "landlock":
+        host.core.add_notice(Notice("warning", "sandbox_weaker", MISSING))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_show_revoked, host, wall)
         async for request in wall.desk.questions:

@@ -10,6 +10,11 @@ visible inside at the same place: read-only (MODE `ro`) or writable (`rw`). The 
 paths below the first one with a mode of their own. `hide PID HANDLE PATH...` takes such paths away.
 Errors are written to the standard error output.
 
+Run as `python -I -S join.py confine RULES FILTER FOLDER LIMITS COMMAND...` it restricts itself by
+Landlock instead of entering namespaces, and executes COMMAND in FOLDER (empty: in this folder).
+RULES is an inherited descriptor of JSON: the paths that can be read, those that can be written, and
+the TCP ports to which programs can connect. `landlock.py` writes them.
+
 To copy a mount, a process needs rights in its own namespace of files, and to put the copy into the
 sandbox, rights in there. An ordinary user has both one after the other: a child process makes a
 user namespace, copies the mounts in it and hands them over as descriptors.
@@ -23,6 +28,7 @@ from __future__ import annotations
 import array
 import ctypes
 import errno
+import json
 import os
 import resource
 import select
@@ -63,6 +69,17 @@ RESOLVE_NO_SYMLINKS_BENEATH = 0x04 | 0x08
 MNT_DETACH = 2
 MAX_MOUNTS = 200
 NS_GET_USERNS = 0xB701
+LANDLOCK_CREATE_RULESET = 444
+LANDLOCK_ADD_RULE = 445
+LANDLOCK_RESTRICT_SELF = 446
+LANDLOCK_FILES = (1 << 16) - 1
+"""All rights on files of version 6 of Landlock."""
+LANDLOCK_READ = 1 | 4 | 8
+"""To execute and to read a file, and to list a folder."""
+LANDLOCK_OF_FILE = 1 | 2 | 4 | 1 << 14 | 1 << 15
+"""The rights that a file can have, and not only a folder."""
+LANDLOCK_BIND_AND_CONNECT = 3
+LANDLOCK_SOCKETS_AND_SIGNALS = 3
 CAPABILITY_VERSION = 0x20080522
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -71,8 +88,8 @@ libc = ctypes.CDLL(None, use_errno=True)
 def main() -> None:
     """Do the work that the first argument names."""
     mode, *arguments = sys.argv[1:]
-    if mode == "run":
-        run(*arguments)
+    if mode in ("run", "confine"):
+        run(*arguments) if mode == "run" else confine(*arguments)
         return
     call(libc.prctl, PR_SET_DUMPABLE, 0, 0, 0, 0)
     pid, handle, *places = arguments
@@ -202,6 +219,11 @@ def run(*arguments: str) -> None:
         end_like(child)
     os.chdir(folder)
     give_up_rights()
+    become(command, limits, code)
+
+
+def become(command: list[str], limits: str, code: bytes) -> None:
+    """Set resource limits, apply a filter of system calls, and execute a command."""
     for limit in filter(None, limits.split(",")):
         name, value = limit.split("=")
         number = getattr(resource, f"RLIMIT_{name}")
@@ -216,6 +238,45 @@ def run(*arguments: str) -> None:
         sys.stderr.write(f"{command[0]}: {error.strerror}\n")
         sys.stderr.flush()
         os._exit(127)
+
+
+def confine(*arguments: str) -> None:
+    """Restrict this process by Landlock, and execute the command."""
+    given, program, folder, limits, *command = arguments
+    rules = json.loads(os.pread(int(given), 1 << 24, 0))
+    code = os.pread(int(program), 65536, 0)
+    for each in (given, program):
+        os.close(int(each))
+    if folder:
+        os.chdir(folder)
+    give_up_rights()
+    handled = struct.pack(
+        "QQQ", LANDLOCK_FILES, LANDLOCK_BIND_AND_CONNECT, LANDLOCK_SOCKETS_AND_SIGNALS
+    )
+    ruleset = syscall(LANDLOCK_CREATE_RULESET, handled, len(handled), 0)
+    for rights, paths in ((LANDLOCK_READ, rules["read"]), (LANDLOCK_FILES, rules["write"])):
+        for path in paths:
+            allow_path(ruleset, path, rights)
+    for port in rules["ports"]:
+        syscall(LANDLOCK_ADD_RULE, ruleset, 2, struct.pack("QQ", 2, port), 0)
+    syscall(LANDLOCK_RESTRICT_SELF, ruleset, 0)
+    os.close(ruleset)
+    become(command, limits, code)
+
+
+def allow_path(ruleset: int, path: str, rights: int) -> None:
+    """Add a path to a ruleset, unless it is gone or has become a link."""
+    try:
+        flags = getattr(os, "O_PATH", 0) | os.O_CLOEXEC | os.O_NOFOLLOW
+        handle = os.open(os.fsencode(path), flags)
+    except OSError:
+        return
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISLNK(mode):
+        rights &= LANDLOCK_FILES if stat.S_ISDIR(mode) else LANDLOCK_OF_FILE
+        rule = struct.pack("=Qi", rights, handle)
+        syscall(LANDLOCK_ADD_RULE, ruleset, 1, rule, 0)
+    os.close(handle)
 
 
 def enter(pid: int, process: int, *, as_owner: bool = False) -> None:

@@ -19,6 +19,9 @@ Network: TypeAlias = Literal["none", "model", "all"]
 ProgramRule: TypeAlias = Literal["deny", "ask"]
 """The rule for a program: it cannot be run, or each start is a permission request."""
 
+Tier: TypeAlias = Literal["bwrap", "landlock"]
+"""The mechanism of a sandbox: bubblewrap, or the weaker Landlock."""
+
 MAX_PORTS: Final = 32
 _PROGRAM: Final = re.compile(r"[\w.+-]+")
 
@@ -95,6 +98,9 @@ class Sandbox(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits on processes, memory and temporary files."""
     nested: bool = False
     """True if programs may build sandboxes of their own, such as that of a browser."""
+    needs: Tier = "bwrap"
+    """The weakest mechanism that is accepted. `"landlock"`: where bubblewrap does not work, use
+    Landlock, which protects less."""
 
     def __post_init__(self) -> None:
         for name in ("write", "read", "hide"):
@@ -122,6 +128,8 @@ class Sandbox(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         structs.force_setattr(self, "programs", _rules(self.programs))
         if not isinstance(self.limits, SandboxLimits):
             raise TypeError("Sandbox.limits must be a SandboxLimits instance")
+        if self.needs not in ("bwrap", "landlock"):
+            raise ValueError(f"Sandbox.needs must be 'bwrap' or 'landlock', not {self.needs!r}")
 
     @property
     def program_rules(self) -> dict[str, ProgramRule]:
@@ -200,6 +208,7 @@ def narrowed(outer: Sandbox | None, inner: Sandbox | None) -> Sandbox | None:
             }
         ),
         nested=outer.nested and inner.nested,
+        needs="landlock" if outer.needs == inner.needs == "landlock" else "bwrap",
     )
 
 

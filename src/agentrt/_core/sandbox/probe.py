@@ -16,6 +16,7 @@ from typing import Final
 from msgspec import Struct
 
 from ..errors import SandboxUnavailable
+from .landlock import KERNEL, MIN_VERSION, ORDINARY_USER, landlock_version
 from .seccomp import architecture
 
 TRIAL_TIMEOUT_S: Final = 10.0
@@ -93,6 +94,20 @@ def require_bwrap() -> str:
     return found
 
 
+def bwrap_problem() -> str:
+    """Return why bubblewrap does not work on this machine, or nothing. Blocks for some hundredths
+    of a second. Raises `SandboxUnavailable` where no mechanism works."""
+    program = find_bwrap()
+    if architecture(platform.machine()) is None or not sys.platform.startswith("linux"):
+        require_bwrap()
+    if program is None:
+        return f"bwrap is missing; {INSTALL}"
+    for arguments in TRIALS.values():
+        if message := try_bwrap(program, arguments):
+            return f"bwrap does not work: {message}; {remedy_for(message, program)}".rstrip("; ")
+    return ""
+
+
 _BASE: Final = ("--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "--dev", "/dev")
 TRIALS: Final[dict[str, tuple[str, ...]]] = {
     "namespaces": ("--ro-bind", "/", "/", "--unshare-user", "--unshare-pid", "--unshare-ipc"),
@@ -145,6 +160,23 @@ def try_bwrap(program: str, arguments: tuple[str, ...]) -> str:
 
 def probe() -> list[ProbeResult]:
     """Test this machine. Blocks for some hundredths of a second."""
+    return [*_probe_bwrap(), *_probe_landlock()]
+
+
+def _probe_landlock() -> list[ProbeResult]:
+    """Test the weaker mechanism, which must be accepted by `needs`."""
+    if not sys.platform.startswith("linux"):
+        return []
+    version, root = landlock_version(), os.getuid() == 0
+    detail = f"version {version}" if version else "not in this kernel"
+    works = version >= MIN_VERSION and not root
+    remedy = KERNEL if version < MIN_VERSION else ORDINARY_USER
+    if root and version >= MIN_VERSION:
+        detail += ", not for root"
+    return [ProbeResult("Landlock (`needs`)", works, detail, remedy, required=False)]
+
+
+def _probe_bwrap() -> list[ProbeResult]:
     found: list[ProbeResult] = []
     linux = sys.platform.startswith("linux")
     found.append(ProbeResult("Linux", linux, platform.release(), "" if linux else NOT_LINUX))

@@ -7,8 +7,11 @@ into encrypted connections: an allowed host is allowed for everything.
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
+import socket
 import struct
+import sys
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -33,15 +36,31 @@ class _BadRequest(Exception):
     """The client does not follow the protocol of a proxy."""
 
 
-async def serve_proxy(listener: trio.SocketListener, gateway: Gateway) -> None:
-    """Serve the proxy until cancelled."""
+async def serve_proxy(
+    listener: trio.SocketListener, gateway: Gateway, *, own: bool = False
+) -> None:
+    """Serve the proxy until cancelled. `own`: serve only programs of this user."""
     limiter = trio.CapacityLimiter(MAX_CONNECTIONS)
 
     async def handle(stream: trio.SocketStream) -> None:
         async with limiter:
+            if own and not await trio.to_thread.run_sync(_is_of_this_user, stream):
+                await stream.aclose()
+                return
             await _contained(stream, gateway)
 
     await trio.serve_listeners(handle, [listener])
+
+
+def _is_of_this_user(stream: trio.SocketStream) -> bool:
+    """Return True if the client of a loopback connection runs as this user. Blocks."""
+    here, there = (
+        f"{int.from_bytes(socket.inet_aton(host), sys.byteorder):08X}:{port:04X}"
+        for host, port in (stream.socket.getsockname(), stream.socket.getpeername())
+    )
+    with open("/proc/net/tcp") as table:
+        found = (line.split() for line in table)
+        return any(line[1:3] == [there, here] and int(line[7]) == os.getuid() for line in found)
 
 
 async def serve_port(listener: trio.SocketListener, port: int) -> None:

@@ -32,7 +32,7 @@ async def run_in_sandbox(
     - `agent`: the name of an agent in the catalogue, to see the sandbox as that agent does.
 
     Returns the exit status; negative: the signal that ended the command. Everything inside is
-    killed when it has exited, or when this is cancelled.
+    killed when it has exited, or when this is cancelled; with Landlock, only the command itself.
 
     Raises `SandboxUnavailable`, or `AgentNotFound` if the program does not exist inside.
     """

@@ -76,6 +76,18 @@ _TIOCLINUX: Final = 0x541C
 _FAMILIES: Final = {"AF_PACKET": 17, "AF_ALG": 38, "AF_VSOCK": 40}
 """Socket families that are refused: raw packets, virtual machines, the kernel's cryptography."""
 
+_PRLIMIT: Final = (302, 261)
+_FLAGGED: Final = {(44, 206): 3, (46, 211): 2, (307, 269): 3}
+"""`sendto`, `sendmsg` and `sendmmsg`, with the place of their flags among their arguments."""
+_MSG_FASTOPEN: Final = 0x20000000
+"""Connects while it sends, past the check of `connect`."""
+_AF_UNIX: Final = 1
+_AF_INET: Final = 2
+_AF_INET6: Final = 10
+_AF_NETLINK: Final = 16
+_SOCK_STREAM: Final = 1
+_IPPROTO_TCP: Final = 6
+
 _NR: Final = 0
 _ARCH: Final = 4
 _ARGS: Final = 16
@@ -88,10 +100,12 @@ def architecture(machine: str) -> int | None:
     return {"x86_64": X86_64, "aarch64": AARCH64}.get(machine)
 
 
-def filter_program(machine: str, *, nested: bool = False) -> bytes:
+def filter_program(machine: str, *, nested: bool = False, only_tcp: bool = False) -> bytes:
     """Return the filter for `machine`, as the kernel reads it.
 
-    `nested`: programs may make namespaces, and mount file systems in them.
+    `nested`: programs may make namespaces, and mount file systems in them. `only_tcp`: the network
+    is this machine's, so of its sockets only those of TCP can be made, which Landlock restricts,
+    and programs outside cannot be given resource limits.
 
     Raises `ValueError` for a machine without a filter.
     """
@@ -118,6 +132,11 @@ def filter_program(machine: str, *, nested: bool = False) -> bytes:
         code += _refuse_flags(_CLONE[column], _ARGS, _NAMESPACES)
     code += _refuse_values(_IOCTL[column], _ARGS + 8, (_TIOCSTI, _TIOCLINUX))
     code += _refuse_values(_SOCKET[column], _ARGS, sorted(_FAMILIES.values()))
+    if only_tcp:
+        code += _only_tcp(_SOCKET[column])
+        for names, argument in _FLAGGED.items():
+            code += _refuse_flags(names[column], _ARGS + 8 * argument, _MSG_FASTOPEN)
+        code += _refuse_others(_PRLIMIT[column])
     code.append((_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("HBBI", *each) for each in code)
 
@@ -147,3 +166,35 @@ def _refuse_values(
         tests += [(_EQUAL, 0, 1, value), (_RETURN, 0, 0, _EPERM)]
     body: list[Instruction] = [(_LOAD, 0, 0, argument), *tests, (_LOAD, 0, 0, _NR)]
     return [(_EQUAL, 0, len(body), number), *body]
+
+
+def _only_tcp(number: int) -> list[Instruction]:
+    """Refuse each socket that is not of TCP, of Unix or of netlink: also of protocols such as
+    MPTCP and SMC, which make connections of TCP that Landlock does not see."""
+    return [
+        (_EQUAL, 0, 13, number),
+        (_LOAD, 0, 0, _ARGS),
+        (_EQUAL, 10, 0, _AF_UNIX),
+        (_EQUAL, 9, 0, _AF_NETLINK),
+        (_EQUAL, 1, 0, _AF_INET),
+        (_EQUAL, 0, 6, _AF_INET6),
+        (_LOAD, 0, 0, _ARGS + 8),
+        (_AND, 0, 0, 0xF),
+        (_EQUAL, 0, 3, _SOCK_STREAM),
+        (_LOAD, 0, 0, _ARGS + 16),
+        (_EQUAL, 2, 0, 0),
+        (_EQUAL, 1, 0, _IPPROTO_TCP),
+        (_RETURN, 0, 0, _EPERM),
+        (_LOAD, 0, 0, _NR),
+    ]
+
+
+def _refuse_others(number: int) -> list[Instruction]:
+    """Refuse a call whose first argument names another process."""
+    return [
+        (_EQUAL, 0, 4, number),
+        (_LOAD, 0, 0, _ARGS),
+        (_EQUAL, 1, 0, 0),
+        (_RETURN, 0, 0, _EPERM),
+        (_LOAD, 0, 0, _NR),
+    ]

@@ -65,6 +65,12 @@ class SandboxView(Struct, frozen=True):
     """The folders that can be written."""
     asked: dict[str, str]
     """The names of the programs for which the sandbox asks, by their path."""
+    covered: tuple[str, ...]
+    """The folders that are hidden as a whole."""
+    shown: tuple[str, ...]
+    """Paths in them that are shown read-only."""
+    copies: dict[str, bytes]
+    """Contents of files in them of which the agent gets a copy."""
 
 
 def content(number: int) -> str:
@@ -110,6 +116,7 @@ class _ViewBuilder:
         self.hidden: list[str] = []
         self.protected: list[str] = []
         self.asked: dict[str, str] = {}
+        self.copies: dict[str, bytes] = {}
 
     def build(self) -> SandboxView:
         wanted, policy = self.wanted, self.policy
@@ -155,6 +162,9 @@ class _ViewBuilder:
             tuple(self.protected),
             (*folders, *extra, *state),
             self.asked,
+            tuple(self.covered),
+            tuple(self.shown),
+            self.copies,
         )
 
     def mounts_below(self, path: str) -> list[tuple[str, str]]:
@@ -288,6 +298,7 @@ class _ViewBuilder:
             data = Path(path).read_bytes()
             if len(data) <= MAX_COPIED_BYTES:
                 self.fill("--file", path, data)
+                self.copies[path] = data
             return
         left = MAX_COPIED_BYTES
         for folder, names, files in os.walk(path):
@@ -299,7 +310,8 @@ class _ViewBuilder:
                 left -= os.path.getsize(file)
                 if left < 0 or len(self.contents) >= MAX_COPIED_FILES:
                     return
-                self.fill("--file", file, Path(file).read_bytes())
+                self.copies[file] = Path(file).read_bytes()
+                self.fill("--file", file, self.copies[file])
 
     def protect_state(self, state: str, usual: str) -> None:
         """Keep the agent from writing settings that would run programs at its next start, without

@@ -15,7 +15,7 @@ import sys
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final, Literal
+from typing import Final
 
 import trio
 from msgspec import Struct, structs
@@ -29,9 +29,10 @@ from . import enter, join
 from .access import READ, WRITE, AccessRefused, Granted, PathAccess
 from .desk import AccessDesk
 from .gateway import Gateway
+from .landlock import landlock_rules, make_home, require_landlock
 from .places import PLACES, UNSET, AgentPlaces, hidden_folders, home_of, is_below, model_hosts
-from .policy import Sandbox, resolved
-from .probe import remedy_for, require_bwrap
+from .policy import Sandbox, Tier, resolved
+from .probe import bwrap_problem, remedy_for, require_bwrap
 from .programs import serve_programs
 from .proxy import serve_port, serve_proxy
 from .seccomp import filter_program
@@ -50,7 +51,7 @@ PROXY_PORT: Final = 3128
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _LOCAL: Final = "localhost,127.0.0.1,::1"
 _JAVA: Final = " ".join(
-    f"-D{kind}.proxyHost=127.0.0.1 -D{kind}.proxyPort={PROXY_PORT}" for kind in ("http", "https")
+    f"-D{kind}.proxyHost=127.0.0.1 -D{kind}.proxyPort={{port}}" for kind in ("http", "https")
 )
 
 
@@ -75,8 +76,8 @@ class JoinedCommand(Struct, frozen=True):
 class SandboxStatus:
     """The sandbox of a session, as `Session.sandbox` shows it."""
 
-    tier: Literal["bwrap"] = "bwrap"
-    """The mechanism: bubblewrap."""
+    tier: Tier
+    """The mechanism: bubblewrap, or Landlock if the policy accepts it."""
     policy: Sandbox
     """The settings that apply."""
     _wall: Wall
@@ -131,6 +132,7 @@ class Wall:
         programs: Collection[str] = (),
         listed: Collection[str] = (),
         widen: bool = True,
+        tier: Tier = "bwrap",
     ) -> None:
         """`folders`: the session's working folder, then its roots. `widen`: False if people cannot
         give access to further files."""
@@ -142,7 +144,10 @@ class Wall:
         self.status: SandboxStatus = SandboxStatus.__new__(SandboxStatus)
         self.status.policy = policy
         self.status._wall = self
-        self.widens = widen
+        self.status.tier = self.tier = tier
+        self.widens = widen and tier == "bwrap"
+        self.proxy_port = PROXY_PORT
+        """The port of the proxy, as programs inside see it."""
         self.ports: set[int] = set()
         """Ports of agentrt's own services on the loopback interface."""
         self._places = PLACES.get(agent, AgentPlaces())
@@ -154,7 +159,11 @@ class Wall:
         self._grants: dict[PathAccess, _PathGrant] = {}
         self._changing = trio.Lock()
         self._entry: NamespaceEntry | None = None
-        self._filter = _content_fd(filter_program(platform.machine(), nested=policy.nested))
+        self._rules = -1
+        """The rules of Landlock for the agent that runs."""
+        confined = tier == "landlock"
+        program = filter_program(platform.machine(), nested=policy.nested, only_tcp=confined)
+        self._filter = _content_fd(program)
 
     @asynccontextmanager
     async def start(
@@ -165,7 +174,6 @@ class Wall:
         `hidden`: further files and folders that are empty inside. Leaving the block kills
         everything inside. Raises `SandboxUnavailable`.
         """
-        program = require_bwrap()
         hosts, ports = model_hosts(self._places, env)
         self.gateway.set_model_hosts(hosts)
         grants = [each.access for each in self._grants.values() if each.lasting]
@@ -195,17 +203,18 @@ class Wall:
         passed = set(self.policy.ports) | self.ports
         if self.policy.network != "none":
             passed |= set(ports)
-        listening = [PROXY_PORT, *sorted(passed - {PROXY_PORT})]
+        passed.discard(PROXY_PORT)
+        program = "" if self.tier == "landlock" else require_bwrap()
         entry = NamespaceEntry(command[0], partial(remedy_for, program=program))
         network = trio.CancelScope()
         fds: list[int] = []
         try:
-            for data in view.contents:
-                fds.append(_content_fd(data))
-            arguments = self._arguments(view, fds)
-            args_fd = _content_fd("".join(f"{each}\0" for each in arguments).encode())
-            fds.append(args_fd)
-            inside = (
+            if self.tier == "landlock":
+                around, listening = await self._confined(view, home_of(env), passed, fds), []
+            else:
+                around, listening = self._contained(program, view, fds), [PROXY_PORT, *passed]
+            argv = (
+                *around,
                 _python(),
                 "-I",
                 "-S",
@@ -217,13 +226,13 @@ class Wall:
             )
             for fd in (*fds, self._filter):
                 os.lseek(fd, 0, os.SEEK_SET)
-            argv = (program, "--args", str(args_fd), "--", *inside)
             inherited = (entry.child_fd, *fds, self._filter)
             yield SandboxStart(argv, self.environment(env), entry, inherited, network)
         finally:
             network.cancel()
             if self._entry is entry:
                 self._entry = None
+                self._rules = -1
             entry.close()
             for fd in fds:
                 os.close(fd)
@@ -257,31 +266,27 @@ class Wall:
         """
         if self._entry is None or self._entry.pid is None:
             raise RequestError(INTERNAL_ERROR, "the sandbox does not run, as its agent has ended")
-        argv = (
-            _python(),
-            "-I",
-            "-S",
-            *python_program(join),
-            "run",
-            str(self._entry.pid),
-            str(self._entry.handle),
-            folder,
-            self.policy.limits.resource_limits,
-            str(self._filter),
-            *command,
-        )
-        return JoinedCommand(argv, (self._entry.handle, self._filter))
+        limits, handle = self.policy.limits.resource_limits, self._entry.handle
+        if self.tier == "landlock":
+            argv = (*self._confine(self._rules, folder, limits), *command)
+            return JoinedCommand(argv, (self._rules, self._filter))
+        about = (str(self._entry.pid), str(handle), folder, limits, str(self._filter))
+        argv = (_python(), "-I", "-S", *python_program(join), "run", *about, *command)
+        return JoinedCommand(argv, (handle, self._filter))
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of programs inside: the proxy's address, and no address of a
         service that is not visible."""
         inside = {name: value for name, value in env.items() if name not in UNSET}
         for name in _PROXIES:
-            inside[name] = inside[name.lower()] = f"http://127.0.0.1:{PROXY_PORT}"
+            inside[name] = inside[name.lower()] = f"http://127.0.0.1:{self.proxy_port}"
         inside["NO_PROXY"] = inside["no_proxy"] = _LOCAL
         inside["NODE_USE_ENV_PROXY"] = "1"
         java = inside.get("JAVA_TOOL_OPTIONS", "")
-        inside["JAVA_TOOL_OPTIONS"] = f"{java} {_JAVA}".strip()
+        inside["JAVA_TOOL_OPTIONS"] = f"{java} {_JAVA.format(port=self.proxy_port)}".strip()
+        if self.tier == "landlock":
+            private = self._private
+            inside |= {"HOME": f"{private}/home", "TMPDIR": f"{private}/tmp"}
         return inside
 
     def hides(self, path: str) -> bool:
@@ -452,6 +457,43 @@ class Wall:
 
     # --- parts of a start
 
+    @property
+    def _private(self) -> str:
+        """The folder in place of the home folder and of `/tmp`, where there are no namespaces."""
+        return os.path.join(self.folder, "private")
+
+    def _confine(self, rules: int, folder: str, limits: str) -> tuple[str, ...]:
+        """Return the beginning of a command that Landlock restricts."""
+        about = (str(rules), str(self._filter), folder, limits)
+        return (_python(), "-I", "-S", *python_program(join), "confine", *about)
+
+    async def _confined(
+        self, view: SandboxView, home: str, ports: Collection[int], fds: list[int]
+    ) -> tuple[str, ...]:
+        """Return the beginning of the agent's command, restricted by Landlock."""
+        allowed = (*ports, self.proxy_port)
+
+        def prepare() -> bytes:
+            shutil.rmtree(self._private, ignore_errors=True)
+            os.makedirs(f"{self._private}/tmp", mode=0o700)
+            make_home(view, home, f"{self._private}/home")
+            return landlock_rules(view, self.folder, self._private, allowed)
+
+        try:
+            rules = await trio.to_thread.run_sync(prepare)
+        except OSError as error:
+            raise SandboxUnavailable(f"the sandbox cannot be prepared: {error}") from error
+        fds.append(_content_fd(rules))
+        self._rules = fds[-1]
+        return self._confine(self._rules, "", "")
+
+    def _contained(self, program: str, view: SandboxView, fds: list[int]) -> tuple[str, ...]:
+        """Return the beginning of the agent's command, in namespaces of bubblewrap."""
+        fds += map(_content_fd, view.contents)
+        arguments = self._arguments(view, fds)
+        fds.append(_content_fd("".join(f"{each}\0" for each in arguments).encode()))
+        return (program, "--args", str(fds[-1]), "--")
+
     def _arguments(self, view: SandboxView, fds: Sequence[int]) -> list[str]:
         stands_for = {content(number): str(fd) for number, fd in enumerate(fds)}
         arguments = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
@@ -483,7 +525,7 @@ async def open_wall(
 
     Raises `SandboxUnavailable` if this machine cannot build sandboxes.
     """
-    require_bwrap()
+    tier = await _available_tier(policy)
     async with guard() as run:
         try:
             folder = str(private_folder(run))
@@ -492,14 +534,30 @@ async def open_wall(
         try:
             async with bare_errors(), trio.open_nursery() as nursery:
                 about = (cwd, *roots)
-                wall = Wall(policy, agent, nursery, folder, about, programs, listed, widen)
+                wall = Wall(policy, agent, nursery, folder, about, programs, listed, widen, tier)
                 with contextlib.closing(wall):
+                    if tier == "landlock":
+                        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+                        wall.proxy_port = listener.socket.getsockname()[1]
+                        nursery.start_soon(partial(serve_proxy, listener, wall.gateway, own=True))
                     if "ask" in policy.program_rules.values():
                         nursery.start_soon(serve_programs, folder, wall.desk, wall.asked_programs)
                     yield wall
                 nursery.cancel_scope.cancel()
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _available_tier(policy: Sandbox) -> Tier:
+    """Return the mechanism for a policy. Raises `SandboxUnavailable`."""
+    if policy.needs == "bwrap":
+        require_bwrap()
+        await trio.lowlevel.checkpoint()
+        return "bwrap"
+    problem = await trio.to_thread.run_sync(bwrap_problem)
+    if problem:
+        require_landlock(policy, problem)
+    return "landlock" if problem else "bwrap"
 
 
 def _python() -> str:
