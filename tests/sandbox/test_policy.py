@@ -29,7 +29,7 @@ SANDBOXES = st.builds(
     | st.lists(
         st.sampled_from(["a.example", "*.a.example", "b.example:80", "*"]), max_size=2, unique=True
     ),
-    ports=st.lists(st.sampled_from([1, 2]), max_size=2, unique=True),
+    ports=st.lists(st.sampled_from([3001, 3002]), max_size=2, unique=True),
     programs=st.dictionaries(st.sampled_from(["rm", "git"]), st.sampled_from(["deny", "ask"])),
     limits=st.builds(SandboxLimits, processes=BOUNDS, memory_bytes=BOUNDS, tmp_bytes=BOUNDS),
     nested=st.booleans(),
@@ -62,7 +62,7 @@ def test_a_sandbox_survives_being_stored(sandbox: Sandbox) -> None:
         (Sandbox(write=["/srv"]), "write"),
         (Sandbox(network="all"), "network"),
         (Sandbox(network=["a.example"]), "network"),
-        (Sandbox(ports=[80]), "ports"),
+        (Sandbox(ports=[8080]), "ports"),
         (Sandbox(nested=True), "nested"),
         (Sandbox(), "hide"),
     ],
@@ -87,6 +87,7 @@ def test_no_sandbox_is_wider_than_any() -> None:
         ({"network": "some"}, "'none', 'model', 'all'"),
         ({"network": ["https://a.example"]}, "not a host"),
         ({"ports": [0]}, "port number"),
+        ({"ports": [80]}, "listen on a port from 1024"),
         ({"hide": ["/etc"]}, "inside the session's folders"),
         ({"hide": ["../x"]}, "inside the session's folders"),
         ({"programs": ["/bin/rm"]}, "name of a program"),

@@ -127,9 +127,9 @@ def test_a_project_may_demand_a_sandbox(tmp_path: Path) -> None:
 
 
 def test_the_command_line_adds_to_the_users_sandbox_or_switches_it_off(tmp_path: Path) -> None:
-    flags: dict[str, object] = {"sandbox": {"network": ["c.example"], "ports": [80]}}
+    flags: dict[str, object] = {"sandbox": {"network": ["c.example"], "ports": [8080]}}
     found = config_of(tmp_path, USER, flags=flags)[0]
-    assert found == Sandbox(network=["a.example", "c.example"], write=["/srv"], ports=[80])
+    assert found == Sandbox(network=["a.example", "c.example"], write=["/srv"], ports=[8080])
 
 
 def test_no_sandbox_on_the_command_line_wins(tmp_path: Path) -> None:

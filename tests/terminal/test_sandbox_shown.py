@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from program import Program
+from test_attach import with_session
 from test_repl import INERT, PROMPT, talking
 
 AGENT = Path(__file__).parents[1] / "sandbox" / "shell_agent.py"
@@ -40,3 +41,24 @@ def test_a_folder_is_allowed_shown_and_taken_back(program: Program) -> None:
         it.line(f"shell cat {outside}/new")
         it.expect("No such file")
     assert (outside / "new").read_text() == "x"
+
+
+@pytest.mark.sandbox
+@pytest.mark.slow
+def test_an_attached_terminal_takes_a_permission_back(program: Program) -> None:
+    with with_session(program, "--sandbox") as (_, it):
+        it.expect(PROMPT)
+        it.line("run curl -s http://new.invalid/")
+        it.expect("y/a/n/x? ")
+        time.sleep(INERT)
+        it.line("y")
+        it.expect("Connect to new.invalid:80")
+        it.expect("y/a/n")
+        time.sleep(INERT)
+        it.line("a")
+        it.expect("The command ended with status")
+        it.expect(PROMPT)
+        it.line("/sandbox revoke other.invalid:80")
+        it.expect("no permission is for 'other.invalid:80'")
+        it.line("/sandbox revoke new.invalid:80")
+        it.expect("not allowed any more: new.invalid:80")

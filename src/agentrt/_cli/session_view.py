@@ -59,6 +59,12 @@ class CheckpointsView(Protocol):
     async def diff_turns(self, turns: int = 1) -> str: ...
 
 
+class RevocableSandbox(Protocol):
+    """The part of a session's sandbox that the terminal uses."""
+
+    async def revoke(self, target: str) -> None: ...
+
+
 class SessionView(Protocol):
     """The part of a session that the terminal uses.
 
@@ -86,6 +92,8 @@ class SessionView(Protocol):
     def queue(self) -> QueueView: ...
     @property
     def checkpoints(self) -> CheckpointsView: ...
+    @property
+    def sandbox(self) -> RevocableSandbox | None: ...
     @property
     def capabilities(self) -> JsonObject: ...
 

@@ -243,6 +243,10 @@ class NewSession(ViewerCommand, tag="session"):
     """Further folders for the agent."""
     trust: Literal["no"] | None = None
     """`no`: the agent ignores the project's files without a question. Default: as the server."""
+    sandbox: JsonObject | UnsetType = UNSET
+    """Settings of a sandbox, as in the configuration, which may narrow the server's. Default: the
+    server's.
+    """
     op: Literal["new"] = "new"
 
 
@@ -338,6 +342,14 @@ class SetOption(ForSession, tag="session"):
     value: str | bool
     """The id of a choice, or a boolean for a switch."""
     op: Literal["set_option"] = "set_option"
+
+
+class RevokeAccess(ForSession, tag="session"):
+    """Take back the permissions that a session's sandbox was given for a target."""
+
+    target: Annotated[str, Meta(min_length=1, max_length=8192)]
+    """The host, the path or the program, as the notices of the sandbox name it."""
+    op: Literal["revoke"] = "revoke"
 
 
 class FindFiles(ForSession, tag="files"):

@@ -468,6 +468,7 @@ RESULTS: Final[dict[type[Struct], type[Struct]]] = {
     c.SetMode: DoneResult,
     c.SetModel: DoneResult,
     c.SetOption: DoneResult,
+    c.RevokeAccess: DoneResult,
     c.FindFiles: FilesResult,
     c.ListFolder: FolderResult,
     c.ReadFile: FileResult,

@@ -511,6 +511,10 @@ def _job_in(hub: Hub, client: Client, session: Session, command: c.ForSession) -
             return partial(call, partial(session.set_model, model))
         case c.SetOption(option=option, value=value):
             return partial(call, partial(session.set_option, option, value))
+        case c.RevokeAccess(target=target):
+            if session.sandbox is None:
+                raise CommandRefused("unsupported", "the session has no sandbox")
+            return partial(call, partial(session.sandbox.revoke, target))
         case c.StopTask(task=task):
             return partial(call, partial(session.stop_task, task))
         case c.ForCheckpoints():
@@ -648,6 +652,7 @@ def new_session(
     """
     cwd = hub.folders.resolve(command.cwd)
     roots = _resolved(hub, command.roots)
+    sandbox = hub.runtime.client_sandbox(None if command.sandbox is UNSET else command.sandbox)
 
     async def job() -> CommandFields:
         trust = hub.runtime.trust if command.trust is None else command.trust
@@ -661,6 +666,7 @@ def new_session(
             model=command.model,
             mode=command.mode,
             trust=trust,
+            sandbox=sandbox,
         )
         return {"session": session.id}
 

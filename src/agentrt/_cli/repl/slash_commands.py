@@ -7,7 +7,6 @@ from typing import Final, get_args
 
 from msgspec import structs
 
-from ..._public import Session
 from ...agents import find_agents, resolve_agent
 from ...config import PermissionMode, PermissionSettings
 from ...events import Choice
@@ -272,10 +271,9 @@ async def _sandbox(repl: Repl, argument: str) -> None:
 
 
 async def _revoke(repl: Repl, target: str) -> None:
-    session = repl.session
-    sandbox = session.sandbox if isinstance(session, Session) else None
+    sandbox = None if repl.session is None else repl.session.sandbox
     if sandbox is None:
-        raise UsageError("permissions can only be taken back where the agent runs")
+        raise UsageError("the session has no sandbox")
     await sandbox.revoke(target)
     repl.say(f"not allowed any more: {one_line(target)}")
 

@@ -113,6 +113,8 @@ class Source(Struct, frozen=True):
     """The budgets of tenants, by name; `open` and `reopen` use them."""
     trust: TrustMode = "no"
     """The decision about the files of projects, if a session is opened without one."""
+    sandbox: Sandbox | None = None
+    """The sandbox of a session that is opened without one."""
 
 
 class Runtime:
@@ -160,6 +162,20 @@ class Runtime:
     def trust(self) -> TrustMode:
         """The decision about the files of projects, if a session is opened without one."""
         return self._source.trust
+
+    def client_sandbox(self, settings: JsonObject | None) -> Sandbox | None:
+        """Return the sandbox of a session that a client opens with settings of its own.
+
+        `settings`: as in the table `[sandbox]` of the configuration. The others are those of the
+        runtime's sandbox; what it hides, denies and limits applies as well. None: that sandbox.
+
+        Raises `LocalProtocolError` if they permit more than the runtime's sandbox.
+        """
+        if settings is None:
+            return self._source.sandbox
+        from ..sandbox.policy import client_sandbox
+
+        return client_sandbox(self._source.sandbox, settings)
 
     def _host(self, id: str) -> HostedSession:
         host = self._hosts.get(id)
@@ -976,7 +992,7 @@ async def open_runtime(
     bounds = limits or Limits()
     if limits is None and config is not None:
         bounds = config.bound(bounds)
-    source = Source(open, agents, reopen, tenant_budgets, trust)
+    source = Source(open, agents, reopen, tenant_budgets, trust, usual_sandbox)
     async with AsyncExitStack() as stack:
         if isinstance(store, str | os.PathLike):
             from ..store.opening import open_store

@@ -23,6 +23,7 @@ Tier: TypeAlias = Literal["bwrap", "landlock"]
 """The mechanism of a sandbox: bubblewrap, or the weaker Landlock."""
 
 MAX_PORTS: Final = 32
+MIN_PORT: Final = 1024
 _PROGRAM: Final = re.compile(r"[\w.+-]+")
 
 
@@ -91,7 +92,7 @@ class Sandbox(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     list of hosts in addition to the model's: `"api.github.com"`, `"*.pypi.org:443"`.
     """
     ports: tuple[int, ...] = ()
-    """TCP ports of this machine's loopback interface that can be reached."""
+    """TCP ports of this machine's loopback interface that can be reached, from 1024."""
     programs: dict[str, ProgramRule] | tuple[str, ...] = {}
     """Rules for programs, by name: `{"rm": "deny", "git": "ask"}`. A list of names denies them."""
     limits: SandboxLimits = SandboxLimits()
@@ -118,6 +119,11 @@ class Sandbox(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         for port in self.ports:
             if not isinstance(port, int) or not 0 < port < 65536:
                 raise ValueError(f"Sandbox.ports: {port!r} is not a port number")
+            if port < MIN_PORT:
+                raise ValueError(
+                    f"Sandbox.ports: port {port} is reserved for root, so nothing can listen on it"
+                    f" in the sandbox: let the service listen on a port from {MIN_PORT}"
+                )
         if len(self.ports) > MAX_PORTS:
             raise ValueError(f"Sandbox.ports: at most {MAX_PORTS} ports can be passed in")
         for path in self.hide:
@@ -228,6 +234,25 @@ def check_narrower(outer: Sandbox, inner: Sandbox | None) -> Sandbox:
                 f" {getattr(outer, name)!r}"
             )
     return inner
+
+
+def client_sandbox(outer: Sandbox | None, settings: Mapping[str, Any]) -> Sandbox | None:
+    """Return a sandbox with settings of a client, which may only narrow `outer`.
+
+    Raises `LocalProtocolError` for settings that are wrong or permit more.
+    """
+    try:
+        given = sandbox_from(settings)
+    except (ValueError, TypeError) as error:
+        raise LocalProtocolError(f"sandbox: {error}") from error
+    if outer is None or given is None:
+        return given if outer is None else check_narrower(outer, None)
+    names = settings.keys() - {"mode"} | ({"network"} if "mode" in settings else set())
+    inner = structs.replace(outer, **{name: getattr(given, name) for name in names})
+    common = narrowed(outer, inner)
+    assert common is not None
+    added = {name: getattr(common, name) for name in ("hide", "programs", "limits")}
+    return check_narrower(outer, structs.replace(inner, **added))
 
 
 def _meaning(value: object) -> object:

@@ -31,7 +31,7 @@ from .desk import AccessDesk
 from .gateway import Gateway
 from .landlock import landlock_rules, make_home, require_landlock
 from .places import PLACES, UNSET, AgentPlaces, hidden_folders, home_of, is_below, model_hosts
-from .policy import Sandbox, Tier, resolved
+from .policy import MIN_PORT, Sandbox, Tier, resolved
 from .probe import bwrap_problem, remedy_for, require_bwrap
 from .programs import serve_programs
 from .proxy import serve_port, serve_proxy
@@ -204,6 +204,11 @@ class Wall:
         if self.policy.network != "none":
             passed |= set(ports)
         passed.discard(PROXY_PORT)
+        if low := [port for port in passed if port < MIN_PORT]:
+            raise SandboxUnavailable(
+                f"the agent's model is at port {low[0]} of this machine, which is reserved for"
+                f" root, so nothing can listen on it in the sandbox: use a port from {MIN_PORT}"
+            )
         program = "" if self.tier == "landlock" else require_bwrap()
         entry = NamespaceEntry(command[0], partial(remedy_for, program=program))
         network = trio.CancelScope()

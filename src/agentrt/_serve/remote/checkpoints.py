@@ -38,3 +38,18 @@ class RemoteCheckpoints:
             c.RestoreCheckpoint(id="", session=self._session, checkpoint=number)
         )
         return msgspec.convert(fields["restored"], Restored)
+
+
+class RemoteSandbox:
+    """The sandbox of a session on a server."""
+
+    def __init__(self, line: ServerLine, session: str) -> None:
+        self._line = line
+        self._session = session
+
+    async def revoke(self, target: str) -> None:
+        """Take back the permissions for a host, a path or a program.
+
+        Raises the error with which the server refuses it.
+        """
+        await self._line.ask(c.RevokeAccess(id="", session=self._session, target=target))

@@ -36,7 +36,7 @@ from ...hosting import left_open
 from ...lowlevel import SessionState
 from .. import commands as c
 from ..native_frames import ContentResult
-from .checkpoints import RemoteCheckpoints
+from .checkpoints import RemoteCheckpoints, RemoteSandbox
 from .contents import completed, shows
 from .history import earlier_of, with_earlier
 from .line import OutOfOrder, ServerLine
@@ -350,6 +350,11 @@ class RemoteSession:
     async def stop_task(self, task: str) -> None:
         """Stop a background task. Raises the error with which the server refuses it."""
         await self._line.ask(c.StopTask(id="", session=self.id, task=task))
+
+    @property
+    def sandbox(self) -> RemoteSandbox:
+        """The sandbox on the server, if the session has one."""
+        return RemoteSandbox(self._line, self.id)
 
     @property
     def checkpoints(self) -> RemoteCheckpoints:

@@ -1,0 +1,136 @@
+"""A client of a server narrows the sandbox of its sessions, and never widens it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+import agentrt
+from agentrt import Agent, Runtime
+from agentrt.sandbox import Sandbox
+from agentrt.web import Security, Tenant, serve
+from web.sockets import TOKEN
+from web.tenants_kit import BOLT, Line, line
+
+HERE = Path(__file__).resolve().parent
+SANDBOX = Sandbox(
+    network=["api.example"], ports=[8080], write=["/var/lib/x"], hide=[".env"], read=[str(HERE)]
+)
+WIDER: list[dict[str, Any]] = [
+    {"mode": "off"},
+    {"mode": "open-network"},
+    {"network": "all"},
+    {"network": ["api.example", "evil.example"]},
+    {"network": ["*"]},
+    {"write": ["/"]},
+    {"write": ["/var/lib/x/../../.."]},
+    {"read": ["~"]},
+    {"ports": [8080, 5432]},
+    {"nested": True},
+    {"needs": "landlock"},
+    {"mode": "offline", "write": ["/etc"]},
+]
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"unknown": 1}, "unknown"),
+    ({"mode": "none"}, "there is no sandbox preset 'none'"),
+    ({"ports": [0]}, "0 is not a port number"),
+    ({"network": 7}, "network"),
+]
+
+
+@asynccontextmanager
+async def connected(sandbox: Sandbox | None) -> AsyncIterator[tuple[Runtime, Line]]:
+    """A runtime with a sandbox, and a client of a tenant."""
+    tenant = Tenant(name="bolt")
+    security = Security(token=TOKEN, tenants={BOLT: tenant})
+    with trio.fail_after(120):
+        async with agentrt.open_runtime(sandbox=sandbox) as runtime, trio.open_nursery() as nursery:
+            site = await nursery.start(partial(serve, runtime, security=security))
+            async with line(site.port, BOLT) as bolt:
+                yield runtime.of(tenant), bolt
+            nursery.cancel_scope.cancel()
+
+
+async def test_what_permits_more_is_refused_by_its_setting() -> None:
+    async with connected(SANDBOX) as (_, bolt):
+        for settings in WIDER:
+            code, message = await bolt.refused(
+                "session", op="new", agent="demo", cwd="/", sandbox=settings
+            )
+            assert code == "bad_request", settings
+            wanted = "network" if settings.get("mode") not in (None, "off", "offline") else ""
+            assert wanted in message
+            assert "may only be narrowed" in message or "cannot be switched off" in message
+
+
+async def test_a_wrong_setting_is_refused_with_the_reason() -> None:
+    async with connected(None) as (_, bolt):
+        for settings, reason in WRONG:
+            code, message = await bolt.refused(
+                "session", op="new", agent="demo", cwd="/", sandbox=settings
+            )
+            assert code == "bad_request"
+            assert reason in message
+
+
+@pytest.mark.sandbox
+@pytest.mark.slow
+async def test_a_client_narrows_and_what_the_server_hides_stays_hidden(project: Path) -> None:
+    asked = {"mode": "offline", "hide": ["secrets"], "ports": [], "programs": ["rm"]}
+    async with connected(SANDBOX) as (runtime, bolt):
+        answer = await bolt.ok("session", op="new", agent="demo", cwd=str(project), sandbox=asked)
+        sandbox = runtime.get(answer["session"]).sandbox
+        assert sandbox is not None
+        policy = sandbox.policy
+    assert (policy.network, policy.ports, policy.write) == ("none", (), SANDBOX.write)
+    assert set(policy.hide) == {".env", "secrets"}
+    assert policy.program_rules == {"rm": "deny"}
+
+
+@pytest.mark.sandbox
+@pytest.mark.slow
+async def test_a_client_gets_a_sandbox_where_the_server_has_none(project: Path) -> None:
+    async with connected(None) as (runtime, bolt):
+        answer = await bolt.ok("session", op="new", agent="demo", cwd=str(project), sandbox={})
+        sandbox = runtime.get(answer["session"]).sandbox
+        assert sandbox is not None
+        assert sandbox.policy == Sandbox()
+
+
+@pytest.mark.sandbox
+@pytest.mark.slow
+async def test_a_client_takes_a_permission_back(shell_agent: Agent, project: Path) -> None:
+    connect = "curl -s -o /dev/null -w '%{http_code}' http://new.invalid/"
+    async with connected(SANDBOX) as (runtime, bolt):
+        session = await runtime.create(shell_agent, cwd=project, permissions=agentrt.ask)
+        await bolt.attach(session.id)
+        content = [{"type": "text", "text": f"shell {connect}"}]
+        await bolt.ok("prompt", session=session.id, content=content)
+        while not session.pending_permissions:  # noqa: ASYNC110
+            await trio.sleep(0.01)
+        [request] = session.pending_permissions
+        await bolt.ok("permission", session=session.id, request=request, option="session")
+        assert session.sandbox is not None
+        with trio.fail_after(30):
+            while not session.sandbox.granted:  # noqa: ASYNC110
+                await trio.sleep(0.01)
+        code, message = await bolt.refused(
+            "session", op="revoke", session=session.id, target="other.invalid:80"
+        )
+        assert code == "bad_request"
+        assert "new.invalid:80" in message
+        await bolt.ok("session", op="revoke", session=session.id, target="new.invalid:80")
+        assert session.sandbox.granted == ()
+
+
+async def test_without_a_sandbox_there_is_nothing_to_take_back(project: Path) -> None:
+    async with connected(None) as (runtime, bolt):
+        session = await runtime.create("demo", cwd=project)
+        code, _ = await bolt.refused("session", op="revoke", session=session.id, target="x")
+        assert code == "unsupported"
