@@ -14,20 +14,22 @@ from msgspec import structs
 
 from ..agents import Agent
 from ..errors import LocalProtocolError
-from ..model.content import JsonObject
+from ..model.content import JsonObject, Text, ToolText
 from ..model.driver import DecisionAnswer, DecisionRequested, Opening
-from ..model.events import AnswerOrigin, Notice, PermissionOption
+from ..model.events import AnswerOrigin, Item, ItemClosed, Notice, PermissionOption
 from ..model.turn import TurnMachine
 from ..permissions.policies import Policy
 from ..permissions.rules import PermissionRule
 from ..permissions.standing import Standing
-from ..sandbox.access import Access, AccessRefused, HostAccess, PathAccess, Scope
+from ..sandbox.access import WRITE, Access, AccessRefused, HostAccess, PathAccess, Scope
 from ..sandbox.desk import AccessRequest
+from ..sandbox.hints import Refusal, find_refusals
 from ..sandbox.hosts import HostRefused, split_authority
 from ..sandbox.landlock import MISSING
 from ..sandbox.policy import Sandbox, narrowed
 from ..sandbox.wall import Wall, open_wall
 from ..session.host import SessionHost
+from ..session.subscription import make_subscription
 from ..tools.tools import Tool, tool
 
 ONCE: Final = "once"
@@ -45,6 +47,8 @@ def _options(access: Access) -> list[PermissionOption]:
 
 
 MAX_REASON_CHARS: Final = 500
+MAX_SHOWN_HINTS: Final = 100
+"""Number of notices about refusals in one start of a session."""
 
 
 def stored_sandbox(fields: Mapping[str, Any]) -> Sandbox:
@@ -118,8 +122,42 @@ async def serve_access(host: SessionHost, wall: Wall) -> None:
         host.core.add_notice(Notice("warning", "sandbox_weaker", MISSING))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_show_revoked, host, wall)
+        nursery.start_soon(_show_hints, host, wall)
         async for request in wall.desk.questions:
             nursery.start_soon(_ask, host, wall, request)
+
+
+async def _show_hints(host: SessionHost, wall: Wall) -> None:
+    """Show a notice after a call in whose output the sandbox refused something, once for each."""
+    shown: set[Refusal] = set()
+    with make_subscription(host, host.log.cursor()) as events:
+        async for event in events:
+            item = host.log.state.item(event.item) if isinstance(event, ItemClosed) else None
+            if item is None or item.tool is None:
+                continue
+            for refusal in find_refusals(_output(item), wall.cwd):
+                if refusal not in shown and len(shown) < MAX_SHOWN_HINTS:
+                    shown.add(refusal)
+                    data = {"item": item.id, "tool": refusal.tool, "target": refusal.target}
+                    for_good = refusal.tool == WRITE and wall.protects_for_good(refusal.target)
+                    message = refusal.hint(for_good=for_good)
+                    notice = Notice("warning", "sandbox_refused", message, data)
+                    host.core.add_notice(notice)
+
+
+def _output(item: Item) -> str:
+    """Return the text that a call has returned."""
+    tool = item.tool
+    assert tool is not None
+    texts = [item.text]
+    texts += [
+        each.content.text
+        for each in tool.content
+        if isinstance(each, ToolText) and isinstance(each.content, Text)
+    ]
+    if isinstance(tool.output, str):
+        texts.append(tool.output)
+    return "\n".join(texts)
 
 
 async def _show_revoked(host: SessionHost, wall: Wall) -> None:

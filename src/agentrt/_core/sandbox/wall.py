@@ -152,7 +152,7 @@ class Wall:
         """Ports of agentrt's own services on the loopback interface."""
         self._places = PLACES.get(agent, AgentPlaces())
         self._nursery = nursery
-        self._cwd, *self._roots = folders
+        self.cwd, *self._roots = folders
         self._programs = tuple(programs)
         self._view: SandboxView | None = None
         self._wanted: ViewRequest | None = None
@@ -185,7 +185,7 @@ class Wall:
         self._grants = {each: self._grants[each] for each in grants}
         wanted = ViewRequest(
             policy=policy,
-            cwd=self._cwd,
+            cwd=self.cwd,
             roots=self._roots,
             command=command,
             env=env,
@@ -508,7 +508,7 @@ class Wall:
             arguments.append("--disable-userns")
         arguments += ["--seccomp", str(self._filter)]
         arguments += [stands_for.get(each, each) for each in view.arguments]
-        return [*arguments, "--chdir", os.path.realpath(self._cwd)]
+        return [*arguments, "--chdir", os.path.realpath(self.cwd)]
 
 
 @asynccontextmanager
