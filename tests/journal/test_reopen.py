@@ -85,7 +85,7 @@ async def test_an_agent_that_does_not_remember_can_be_told_what_was_said(path: P
     agents = Incarnations(echo)
     async with open_store(path) as store:
         async with kept(store, Incarnations(echo)) as session:
-            with pytest.raises(agentrt.LocalProtocolError, match="nothing could be repeated"):
+            with pytest.raises(agentrt.LocalProtocolError, match="there is nothing to repeat"):
                 session.send_history()
             await session.run("the first word")
             await session.run("the second word")

@@ -182,7 +182,7 @@ async def test_a_question_that_anybody_answers_is_closed_for_all() -> None:
                 await line.ask(c.ListSessions(id=""))  # behind the answers
             assert sorted(reader.notices for reader in readers) == [[], ["not_done"]]
             assert not first.pending_permissions
-            with pytest.raises(LocalProtocolError, match="not open any more"):
+            with pytest.raises(LocalProtocolError, match="no longer open"):
                 first.answer(request, "reject_once")
 
 

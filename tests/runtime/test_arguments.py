@@ -192,7 +192,7 @@ async def test_the_tools_of_a_running_session_are_checked_too() -> None:
 
 @pytest.mark.parametrize("wrong", ["now", None, "Queue", 1])
 async def test_a_prompt_comes_in_one_of_three_ways(wrong: Any) -> None:
-    why = "there are 'queue', 'interrupt', 'reject'"
+    why = "choose one of 'queue', 'interrupt', 'reject'"
     async with session_with(echo) as (session, _):
         for call in (session.prompt, session.submit):
             with pytest.raises(agentrt.LocalProtocolError, match=why):
@@ -211,13 +211,13 @@ async def test_a_prompt_comes_in_one_of_three_ways(wrong: Any) -> None:
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        ({"effort": "extreme"}, "effort='extreme' is not known; there are low, medium"),
-        ({"permission_mode": "yolo"}, "there are default, acceptEdits"),
+        ({"effort": "extreme"}, "effort='extreme' is not known; choose from low, medium"),
+        ({"permission_mode": "yolo"}, "choose from default, acceptEdits"),
         ({"max_turns": -1}, "max_turns=-1 is too small: 1 is the least"),
         ({"max_turns": 0}, "max_turns=0 is too small"),
         ({"max_budget_usd": float("nan")}, "max_budget_usd=nan"),
         ({"thinking": -5}, "is not a number of tokens"),
-        ({"setting_sources": ["users"]}, "'users' is not known; there are user, project, local"),
+        ({"setting_sources": ["users"]}, "'users' is not known; choose from user, project, local"),
     ],
 )
 async def test_claude_code_gets_nothing_that_it_does_not_know(
@@ -275,7 +275,7 @@ def of_one_that_may_be_none(x: Ours | None = None) -> None: ...
 )
 def test_a_type_that_no_model_can_be_given_is_named_with_its_function(function: Any) -> None:
     # The hints of this module are strings; what they mean is what counts.
-    with pytest.raises(TypeError, match=f"^{function.__name__}: a model cannot be given what 'x'"):
+    with pytest.raises(TypeError, match=f"^{function.__name__}: parameter 'x'"):
         agentrt.tool(function)
 
 
@@ -286,7 +286,7 @@ def test_a_model_of_pydantic_is_named_too() -> None:
     def uses(it: Any) -> None: ...
 
     uses.__annotations__["it"] = model
-    with pytest.raises(TypeError, match=r"uses: .*'it' takes \(Model\).*dataclasses.*agentrt.Tool"):
+    with pytest.raises(TypeError, match=r"uses: .*'it' .*\(Model\).*dataclasses.*agentrt.Tool"):
         agentrt.tool(uses)
 
 

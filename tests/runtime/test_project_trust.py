@@ -288,7 +288,7 @@ async def test_an_agent_that_nobody_measured_is_warned_about_by_name(place: Plac
     place.put(".cursor/mcp.json")
     unknown = agentrt.agents.acp(place.agent("gemini").command, name="mine")
     [notice] = await place.start(unknown)
-    assert notice.message.startswith("mine may run what .cursor/mcp.json says")
+    assert notice.message.startswith("mine may act on .cursor/mcp.json")
 
 
 @agentrt.tool

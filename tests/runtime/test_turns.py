@@ -612,7 +612,7 @@ async def test_only_one_task_at_a_time_iterates(kind: str) -> None:
             nursery.start_soon(read)
             await trio.testing.wait_all_tasks_blocked()
             with pytest.raises(
-                agentrt.LocalProtocolError, match="another task iterates it already"
+                agentrt.LocalProtocolError, match="another task already iterates over it"
             ):
                 await events.__anext__()
             nursery.cancel_scope.cancel()

@@ -143,7 +143,7 @@ def test_a_session_that_the_next_server_does_not_have_is_said_to_be_gone(program
         kill(served)
         it.expect("no connection to the server")
         with serving(program, "--store", "off"):
-            it.expect("the server does not have this session any more")
+            it.expect("the server no longer has this session")
             it.line("/new")
             it.expect("the session keeps running when you leave")
             it.expect(PROMPT)

@@ -160,7 +160,7 @@ def test_what_is_typed_ahead_waits_for_its_turn(program: Program) -> None:
 def test_an_agent_can_be_told_what_was_said(program: Program) -> None:
     with talking(program) as it:
         it.line("/retell")
-        it.expect("nothing could be repeated")
+        it.expect("there is nothing to repeat")
         it.line("read notes.txt:2")
         it.expect("second line")
         it.expect(PROMPT)

@@ -35,7 +35,7 @@ def test_a_folder_is_allowed_shown_and_taken_back(program: Program) -> None:
         it.line("/sandbox revoke nothing")
         it.expect("no permission is for 'nothing'")
         it.line(f"/sandbox revoke {outside}")
-        it.expect("not allowed any more")
+        it.expect("no longer allowed")
         it.line("/sandbox narrow")
         it.expect("/sandbox revoke TARGET")
         it.line(f"shell cat {outside}/new")

@@ -414,7 +414,7 @@ def _add_sandbox(parser: argparse.ArgumentParser) -> None:
         "--allow-write",
         metavar="PATH",
         action="append",
-        help="a further folder or file that can be written in the sandbox",
+        help="another folder or file that can be written in the sandbox",
     )
     add(
         "--allow-port",

@@ -389,7 +389,7 @@ class ClusterClient:
     def _lease(self) -> int:
         lease = self._membership.held()
         if lease is None:
-            raise StoreUnavailable("the store was not reached for too long: there is no lease")
+            raise StoreUnavailable("no lease: the store could not be reached for too long")
         return lease
 
     # --- commands of other processes to sessions here
@@ -541,7 +541,7 @@ def _refusal(code: str, message: str) -> bytes:
 
 
 _UNSERVED: Final = _refusal(
-    "unsupported", "this session is a program's, which takes no commands of other servers"
+    "unsupported", "this session belongs to a program and accepts no commands from other servers"
 )
 _FAILED: Final = _refusal("internal", "the server failed to carry this out")
 

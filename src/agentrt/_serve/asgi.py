@@ -94,7 +94,7 @@ class Outbox:
                 with trio.fail_after(chunks * self._write_timeout_s):
                     await sent.wait()
                 if self._lost:
-                    raise trio.BrokenResourceError("the client is gone")
+                    raise trio.BrokenResourceError("the client has disconnected")
                 self._sending = False
             self._empty.set()
             self._empty = trio.Event()
@@ -294,5 +294,5 @@ async def _next_body(receive: Receive) -> tuple[bytes, bool]:
     """Return the next bytes of a body, and True if more follow."""
     message = await receive()
     if message["type"] != "http.request":
-        raise trio.BrokenResourceError("the client is gone")
+        raise trio.BrokenResourceError("the client has disconnected")
     return message.get("body", b""), message.get("more_body", False)

@@ -267,7 +267,7 @@ class Hub:
             if await cluster.caught_up(feed.log):
                 return True
             if self.feeds.get(id) is feed:
-                raise StoreUnavailable("the session is not followed here any more")
+                raise StoreUnavailable("this server no longer follows the session")
         elif await control.wait_until_kept(seq):
             return True
         elif not control.has_moved:

@@ -429,4 +429,4 @@ def _json_cut(value: Json, at: str | None) -> Cut:
 
 
 def _missing(at: str) -> CommandRefused:
-    return CommandRefused("unknown_request", f"the session has no content at {at!r} any more")
+    return CommandRefused("unknown_request", f"the session no longer has content at {at!r}")

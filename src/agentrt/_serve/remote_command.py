@@ -211,7 +211,7 @@ async def _announce(
     try:
         await ask(cluster, row)
     except StoreError as error:  # the client's lease ends, or the other server does not answer
-        logger.info("another server does not know that a client has come or gone: %s", error)
+        logger.info("another server was not informed of a new or lost client: %s", error)
 
 
 async def ask(cluster: Cluster, row: Row) -> bytes | None:

@@ -219,8 +219,8 @@ def _join() -> Guest:
             ) from error
     elif here.loop is not loop:
         raise LocalProtocolError(
-            "an event loop of this thread was closed in the middle of a block of agentrt.aio: its"
-            " Trio cannot be ended any more"
+            "an event loop of this thread was closed inside a block of agentrt.aio, so its"
+            " Trio run cannot end"
         )
     here.users += 1
     return here

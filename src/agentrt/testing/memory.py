@@ -163,7 +163,7 @@ class MemoryAgent:
         Raises `trio.BrokenResourceError` if the program no longer reads.
         """
         if self._returncode is not None or not self._stdin_open:
-            raise trio.BrokenResourceError("the agent does not read any more")
+            raise trio.BrokenResourceError("the agent no longer reads")
         taken = bytes(data[: max(0, self._capacity - len(self._stdin))])
         self._stdin += taken
         self.written += taken

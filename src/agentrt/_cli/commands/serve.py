@@ -325,7 +325,7 @@ async def open_tracing() -> AsyncIterator[OpenTelemetry]:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ModuleNotFoundError as error:
         raise UsageError(
-            f"--otel: {error.name} is missing, which sends the spans:"
+            f"--otel needs {error.name} to send spans:"
             " pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http,"
             " or start the server with opentelemetry-instrument"
         ) from error

@@ -275,7 +275,7 @@ async def _revoke(repl: Repl, target: str) -> None:
     if sandbox is None:
         raise UsageError("the session has no sandbox")
     await sandbox.revoke(target)
-    repl.say(f"not allowed any more: {one_line(target)}")
+    repl.say(f"no longer allowed: {one_line(target)}")
 
 
 async def _retell(repl: Repl, argument: str) -> None:

@@ -424,7 +424,7 @@ class PostgresBackend(ImportingBackend):
         """Return the lease for new work. Raises `StoreUnavailable` if there is none."""
         lease = self._current_lease()
         if lease is None and self._home is not None:
-            raise StoreUnavailable(f"{self.server} has not been reached for too long to own more")
+            raise StoreUnavailable(f"{self.server} could not be reached for too long to claim more")
         return lease
 
     def release(self, place: SessionClaim) -> None:

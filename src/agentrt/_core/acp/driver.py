@@ -665,7 +665,7 @@ class AcpDriver:
             if self._turns.prompt is prompt:
                 prompt.steered.append(steered)
             return
-        why = "no turn was running any more"
+        why = "no turn was running"
         if response.error is not None:
             why = error_of(response.error).message
         self._channel.notice("warning", "not_steered", f"the agent did not accept it: {why}")
@@ -711,8 +711,8 @@ class AcpDriver:
             ):
                 kind = type(block).__name__.lower()
                 raise LocalProtocolError(
-                    f"the agent takes no {kind} in a prompt, by its capabilities: a ResourceLink"
-                    " and text are taken by all"
+                    f"the agent does not accept {kind} in a prompt;"
+                    " every agent accepts text and a ResourceLink"
                 )
 
     def _stop_task(self, call: str, task: Any) -> list[Effect]:

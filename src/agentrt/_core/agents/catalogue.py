@@ -203,9 +203,9 @@ BUILT_IN: dict[str, Agent] = {
             command=("kimi", "acp"),
             install=_npm("@moonshot-ai/kimi-code"),
             docs="https://github.com/MoonshotAI/kimi-cli",
-            note="says no input of its tools: no rule allows a command of it, and rules that deny"
-            " read the first 50 characters that it shows (the Python package kimi-cli 1.52 is only"
-            " a notice that it has moved)",
+            note="does not report the input of its tools: --allow rules for commands never apply,"
+            " and --deny rules see only the first 50 characters (do not install the Python package"
+            " kimi-cli 1.52, which only names the new package)",
             quirks=Quirks(
                 unasked_modes=("auto", "yolo"),
                 command_shown="text",

@@ -129,7 +129,7 @@ PROJECT_RULES: Final[Mapping[str, ProjectRules]] = {
     ),
     "codex-acp": ProjectRules(
         files=files_of("codex-acp"),
-        refused=f"{_ACP_CODEX}; use the agent 'codex', which can be kept from that",
+        refused=f"{_ACP_CODEX}; use the agent 'codex', where agentrt can prevent that",
         residue="everything",
     ),
     "codex-acp-zed": ProjectRules(

@@ -247,7 +247,7 @@ def check_values(options: ClaudeOptions) -> None:
     for name, known in CHOICES.items():
         value = getattr(options, name)
         if value is not None and value not in known:
-            raise ValueError(f"{name}={value!r} is not known; there are {', '.join(known)}")
+            raise ValueError(f"{name}={value!r} is not known; choose from {', '.join(known)}")
     for name, least in LEAST.items():
         value = getattr(options, name)
         if value is not None and not value >= least:
@@ -257,7 +257,7 @@ def check_values(options: ClaudeOptions) -> None:
     for source in options.setting_sources or ():
         if source not in SOURCES:
             raise ValueError(
-                f"setting_sources: {source!r} is not known; there are {', '.join(SOURCES)}"
+                f"setting_sources: {source!r} is not known; choose from {', '.join(SOURCES)}"
             )
 
 

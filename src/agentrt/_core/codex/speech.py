@@ -489,7 +489,7 @@ def _text_of(block: Block) -> str:
     """Return a file of a prompt as text. Raises `ValueError` if it is not text."""
     resource = getattr(block, "resource", None)
     if not isinstance(resource, dict):
-        raise ValueError(f"codex takes no {type(block).__name__.lower()} in a prompt")
+        raise ValueError(f"codex does not accept {type(block).__name__.lower()} in a prompt")
     text = resource.get("text")
     if text is None:
         try:

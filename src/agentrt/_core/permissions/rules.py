@@ -479,7 +479,7 @@ def _read_network(text: str, what: str) -> HostPattern:
 
 def _check_program(text: str, what: str) -> None:
     if not re.fullmatch(r"[\w.+*-]+", what):
-        raise _wrong(text, f"the name of one program is wanted, such as {PROGRAM}(git)")
+        raise _wrong(text, f"name one program, such as {PROGRAM}(git)")
 
 
 def _read_path(text: str, what: str) -> PathPattern:

@@ -153,7 +153,7 @@ class _Reader(WordReader):
     def _close(self, line: _Line) -> None:
         self.at += 1
         if line.groups[-1:] != [")"]:
-            raise UnclearScript("a bracket that nothing opened")
+            raise UnclearScript("an unmatched closing bracket")
         line.groups.pop()
         self._behind_group()
 
@@ -223,7 +223,7 @@ class _Reader(WordReader):
             return True
         if text in _CLOSES:
             if line.groups[-1:] != [text]:
-                raise UnclearScript(f"`{text}` that closes nothing")
+                raise UnclearScript(f"an unmatched `{text}`")
             line.groups.pop()
             self._behind_group()
             return True
@@ -231,7 +231,7 @@ class _Reader(WordReader):
 
     def _opens(self, text: str, line: _Line) -> bool | None:
         if text in _INSIDE and line.groups[-1:] != [_INSIDE[text]]:
-            raise UnclearScript(f"`{text}` that belongs to nothing")
+            raise UnclearScript(f"a misplaced `{text}`")
         if text in _OPENS:
             line.groups.append(_OPENS[text])
         elif text != "!" and text not in _INSIDE:

@@ -274,7 +274,7 @@ class ProjectStart(Struct, kw_only=True):
             elif self.rules.known:
                 message = f"{self.agent.name} ignores {shown}{more}"
             else:
-                message = f"{self.agent.name} may run what {shown}{more} says"
+                message = f"{self.agent.name} may act on {shown}{more}"
             message += f": the folder is not trusted ({HOW_TO_TRUST})"
             data = {"folder": folder, "files": files, "ignored": bool(hidden) or self.rules.known}
             told.append(Notice("warning", "folder_not_trusted", message, data))

@@ -225,7 +225,7 @@ class SessionRegistry:
         if not self.runs:
             raise LimitExceeded("this process is a gateway, which runs no sessions itself")
         if self.draining:
-            raise LimitExceeded("this process takes no more sessions: it is being drained")
+            raise LimitExceeded("this process accepts no more sessions: it is being drained")
         if not self.room:
             raise LimitExceeded(
                 f"{self._room} sessions are open (limits.open_sessions): close one first"

@@ -289,7 +289,7 @@ class Runtime:
         if self.tenant is not None and opening.tenant != self.tenant.name:
             name = self.tenant.name
             raise LocalProtocolError(
-                f"the session is not {name}'s, who could not see it: open it with tenant={name!r}"
+                f"tenant {name!r} could not see the session: open it with tenant={name!r}"
             )
         self._register.check_room(opening.tenant)
         about = (self._register, session.agent.name, opening.cwd)
@@ -523,7 +523,9 @@ class Runtime:
         check_names("Runtime.create", options, SessionOptions)
         tools = options["tools"] = checked_tools_and_servers(options.get("tools", ()))
         if "store" in options:
-            raise TypeError("store: a runtime has one store, that of open_runtime(store=…)")
+            raise TypeError(
+                "store: a runtime has one store for all sessions; set it with open_runtime(store=…)"
+            )
         check("options", options.get("options"), Mapping | None, 'a dict such as {"max_turns": 5}')
         cwd = options.get("cwd", ".")
         check("cwd", cwd, str | os.PathLike, "a string or a path")

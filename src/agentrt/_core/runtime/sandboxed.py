@@ -166,7 +166,7 @@ async def _show_revoked(host: SessionHost, wall: Wall) -> None:
 
 
 def _show_narrowed(host: SessionHost, wall: Wall, target: str) -> None:
-    _show(host, wall, "sandbox_narrowed", f"{target} is not allowed any more")
+    _show(host, wall, "sandbox_narrowed", f"{target} is no longer allowed")
 
 
 async def _ask(host: SessionHost, wall: Wall, request: AccessRequest) -> None:

@@ -70,7 +70,7 @@ async def _bring_back(worktree: Worktree) -> None:
     result = await worktree.bring_back()
     if result.branch:
         _logger.warning(
-            "the changes in %s do not fit any more, so the branch %s has them: %s",
+            "the changes in %s no longer apply; they are on the branch %s: %s",
             worktree.root,
             result.branch,
             result.reason,

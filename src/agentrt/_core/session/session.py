@@ -309,7 +309,7 @@ class Session:
     ) -> Turn:
         if when not in _WHENS:
             known = ", ".join(map(repr, _WHENS))
-            raise LocalProtocolError(f"when={when!r} is not known; there are {known}")
+            raise LocalProtocolError(f"when={when!r} is not known; choose one of {known}")
         if limits is not None and not isinstance(limits, Limits):
             raise LocalProtocolError(
                 f"`limits` must be agentrt.Limits(…), not {type(limits).__name__}"
@@ -351,7 +351,7 @@ class Session:
         """
         words = history_text(self._known, most)
         if not words:
-            raise LocalProtocolError("the conversation is empty: nothing could be repeated")
+            raise LocalProtocolError("the conversation is empty: there is nothing to repeat")
         return make_turn(self._host, self._core.prompt_agent(words), check=False)
 
     def set_tools(self, tools: Iterable[OfferedTool]) -> None:

@@ -141,7 +141,7 @@ class Turn:
         machine = self._machine
         tasks = self._host.tasks_of(machine) if self._core.turn is machine else None
         if tasks is None:
-            raise LocalProtocolError("the turn does not run: it has no nursery now")
+            raise LocalProtocolError("the turn is not running, so it has no nursery")
         return tasks
 
     def place(self) -> None:

@@ -164,7 +164,7 @@ class ReaderFairness:
 
 def _shared() -> LocalProtocolError:
     return LocalProtocolError(
-        "another task iterates it already: `session.subscribe()` gives each its own"
+        "another task already iterates over it; use one `session.subscribe()` per task"
     )
 
 

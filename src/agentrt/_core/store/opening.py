@@ -132,7 +132,7 @@ async def open_address(
     membership = cluster = None
     backend: Backend
     if process is not None and isinstance(address, Path | Backend):
-        raise ValueError(f"{address} is for one process only: several share PostgreSQL")
+        raise ValueError(f"{address} is for one process only; to share a store, use PostgreSQL")
     if isinstance(address, Path):
         backend = SqliteBackend(address)
     elif isinstance(address, Backend):

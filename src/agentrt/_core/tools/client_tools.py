@@ -42,7 +42,7 @@ class ClientTools:
         for call in self._calls.values():
             call.scope.deadline = call.deadline
             if call.name not in self._offered and call.outcome is None:
-                call.end(ToolOutcome.error("the client does not run this tool any more"))
+                call.end(ToolOutcome.error("the client no longer runs this tool"))
 
     def make(
         self, name: str, description: str, input_schema: JsonObject, *, deadline: float

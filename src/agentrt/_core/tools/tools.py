@@ -345,8 +345,8 @@ def _field(
     except (TypeError, ValueError, RecursionError) as error:
         words = getattr(hint, "__name__", None) or repr(hint)
         raise TypeError(
-            f"{function}: a model cannot be given what {parameter.name!r} takes ({words}). Built-in"
-            " types are understood, also list[…], dict[str, …], Literal, enums, dataclasses,"
+            f"{function}: parameter {parameter.name!r} has a type without JSON Schema ({words}):"
+            " use built-in types, list[…], dict[str, …], Literal, enums, dataclasses,"
             " TypedDict, msgspec.Struct and Path; or give the schema yourself: agentrt.Tool(…)"
         ) from error
 

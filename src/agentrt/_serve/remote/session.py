@@ -336,7 +336,7 @@ class RemoteSession:
 
     def _answer(self, command: c.Permission) -> None:
         if command.request not in self._state.permissions:
-            raise LocalProtocolError("the question is not open any more")
+            raise LocalProtocolError("the question is no longer open")
         self._send_or_notice(command, "the answer was not accepted")
 
     async def set_mode(self, mode: str) -> None:
@@ -425,11 +425,9 @@ class RemoteSession:
             if self._seq is not None:
                 closed = structs.replace(self.state, phase="closed", turn=None)
                 for sent in [each for each in self._waiting if each.seq is not None]:
-                    self._dropped(sent, "the server does not have this session any more")
+                    self._dropped(sent, "the server no longer has this session")
                 self._add_events([*left_open(self._state), StateChanged(closed)])
-                self._add_notice(
-                    "error", "session_gone", "the server does not have this session any more"
-                )
+                self._add_notice("error", "session_gone", "the server no longer has this session")
         else:
             self._gone = False
         if self._cut:
