@@ -2,6 +2,7 @@
 prints the table of `docs/project/conformance.md`.
 
     PYTHONPATH=tests python -m agents.conformance [--traces DIR] [--reports DIR] [AGENT ...]
+    PYTHONPATH=tests python -m agents.conformance --acp-version 2 [AGENT ...]
     PYTHONPATH=tests python -m agents.conformance --table DIR
 
 With --reports, each agent's report is kept as it was printed; --table makes the table of such.
@@ -36,7 +37,7 @@ SECONDS = "40"
 """For one check."""
 
 
-def report_of(agent: str, traces: Path | None) -> dict[str, Any]:
+def report_of(agent: str, traces: Path | None, acp_version: str = "1") -> dict[str, Any]:
     """What `agentrt conformance` says of an agent."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -45,6 +46,8 @@ def report_of(agent: str, traces: Path | None) -> dict[str, Any]:
             protocol = "claude" if agent in CLAUDES else "codex" if agent == "codex" else "acp"
             argv = [sys.executable, "-m", "agentrt", "conformance", "--output-format=json"]
             argv += ["--timeout", SECONDS, "--protocol", protocol]
+            if protocol == "acp":
+                argv += ["--acp-version", acp_version]
             for option, prompt in PROMPTS.items():
                 argv += [f"{option}={prompt}"]
             if traces is not None:
@@ -84,6 +87,7 @@ def main() -> None:
     parser.add_argument("--traces", type=Path)
     parser.add_argument("--reports", type=Path)
     parser.add_argument("--table", type=Path)
+    parser.add_argument("--acp-version", default="1")
     options = parser.parse_args()
     if options.table is not None:
         files = sorted(options.table.glob("*.json"))
@@ -92,7 +96,7 @@ def main() -> None:
     installed = [name for name in RECIPES if package_of(name).installed(agents_root())]
     reports = []
     for agent in options.agents or installed:
-        reports.append(report_of(agent, options.traces))
+        reports.append(report_of(agent, options.traces, options.acp_version))
         if options.reports is not None:
             options.reports.mkdir(parents=True, exist_ok=True)
             (options.reports / f"{agent}.json").write_text(json.dumps(reports[-1], indent=1))

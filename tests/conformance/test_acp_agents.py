@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from agentrt._lab.conformance.checks import CHECKS
+from agentrt._lab.conformance.checks import CHECKS, checks_of
 from agentrt.testing import Conformance, ConformanceFinding, ConformancePrompts, check_agent
 from agentrt.tracing import read_trace
 
@@ -30,7 +30,7 @@ async def test_an_agent_without_a_fault_fails_no_check(autojump_clock: MockClock
     assert [f for f in report.findings if f.verdict == "failed"] == []
     assert {f.verdict for f in report.findings} == {"passed", "different"}
     assert not report.broken
-    assert [f.check for f in report.findings[:-3]] == [check.name for check in CHECKS["acp"]]
+    assert [f.check for f in report.findings[:-3]] == [check.name for check in checks_of("acp")]
 
 
 # --- agents with one defect each
@@ -281,14 +281,14 @@ FLAWS: list[tuple[str, type[GoodAgent], str]] = [
     ("resume", RepeatsWhatItResumes, "repeated 1 updates"),
     ("resume-unknown", RunsAnySession, "answered with a result"),
     ("list", ListsWithoutFolders, "without an absolute cwd"),
-    ("close-in-turn", RunsOnWhenClosed, "the prompt was answered end_turn"),
+    ("close-in-turn", RunsOnWhenClosed, "the prompt ended with end_turn"),
     ("turn", EndsForNoReason, "the stop reason is 'finished'"),
     ("cancel-idle", KeepsCancels, "the next prompt was cancelled"),
-    ("cancel-text", EndsWhatIsCancelled, "the prompt was answered end_turn"),
+    ("cancel-text", EndsWhatIsCancelled, "the prompt ended with end_turn"),
     ("cancel-text", FailsWhatIsCancelled, "an error (-32603 AbortError)"),
     ("cancel-text", IgnoresCancels, "the turn continued to its end"),
     ("cancel-at-once", LosesEarlyCancels, "the turn continued to its end"),
-    ("quiet-after-cancel", TalksAfterACancel, "1 updates arrived after the answer"),
+    ("quiet-after-cancel", TalksAfterACancel, "1 updates arrived after the end"),
     ("after-cancel", KeepsCancels, "the next prompt was cancelled"),
     ("cancel-twice", KeepsCancels, "the next prompt was cancelled"),
     ("two-prompts", ForgetsTheSecond, "did not arrive within 30 s"),
@@ -297,7 +297,7 @@ FLAWS: list[tuple[str, type[GoodAgent], str]] = [
     ("permission-allowed", NeverDoesIt, "was not created"),
     ("permission-rejected", DoesItAnyway, "the call was rejected, and"),
     ("permission-cancelled", DoesItAnyway, "the call was cancelled, and"),
-    ("permission-cancelled", EndsWhatIsCancelled, "the prompt was answered end_turn"),
+    ("permission-cancelled", EndsWhatIsCancelled, "the prompt ended with end_turn"),
     ("permission-late", TakesTheLastAnswer, "was created"),
     ("permission-twice", TakesTheLastAnswer, "was created"),
     ("permission-unknown-option", DoesItAnyway, "was created"),
@@ -401,7 +401,7 @@ async def test_what_an_agent_does_not_offer_is_not_asked_of_it(
 @pytest.mark.parametrize(
     ("agent", "check", "words"),
     [
-        (NeverAsks, "permission-rejected", "it did not ask (--permission): {'stopReason'"),
+        (NeverAsks, "permission-rejected", "it did not ask (--permission): end_turn"),
         (WantsALogin, "cancel-text", "-32000 Authentication required"),
         (WantsALogin, "turn", "-32000 Authentication required"),
         (IsBriefInAll, "cancel-text", "ended after 0.0 s (--long)"),

@@ -38,6 +38,39 @@ def test_an_agent_that_breaks_a_must_is_the_exit_status(program: Program) -> Non
     assert "see https://agentclientprotocol.com/protocol/v1/initialization" in told.stdout
 
 
+def test_an_agent_of_version_1_fails_the_handshake_of_version_2(program: Program) -> None:
+    arguments = ("--acp-version", "2", "--only", "initialize", "--only", "insertion")
+    told = program.run("conformance", "demo", *arguments, status=1).stdout
+    assert "it answered version 1" in told
+    assert "unsupported: it answered version 1" in told
+    assert "see https://agentclientprotocol.com/protocol/v2/draft/initialization" in told
+
+
+@pytest.mark.slow
+def test_agentrt_as_an_agent_meets_the_checks_of_version_2(program: Program) -> None:
+    checks = {
+        "initialize",
+        "initialize-zero",
+        "null-id",
+        "insertion",
+        "turn-states",
+        "empty-prompt",
+    }
+    checks |= {"held-prompt", "close-order", "option-unknown"}
+    only = [word for name in sorted(checks) for word in ("--only", name)]
+    prompts = ("--text", "hello", "--long", "/slow 20")
+    agent = (sys.executable, "-m", "agentrt", "acp", "--agent", "demo", "--store", "off")
+    told = program.run(
+        *("conformance", "--acp-version", "2", "--output-format", "json", *prompts, *only),
+        *("--", *agent),
+    )
+    report = json.loads(told.stdout)
+    assert report["acp_version"] == 2
+    assert {each["check"]: each["verdict"] for each in report["findings"]} == dict.fromkeys(
+        checks, "passed"
+    )
+
+
 def test_a_command_may_be_one_word(program: Program) -> None:
     told = program.run("conformance", "--only", "initialize", "--", "cat", status=1)
     assert "✗ initialize" in told.stdout
@@ -73,6 +106,7 @@ def test_a_file_that_cannot_be_executed_is_reported(program: Program) -> None:
     [
         (["nobody-knows-it"], 4, "nobody-knows-it"),
         (["demo", "--only", "cancel"], 2, "'cancel' is not a check of acp"),
+        (["demo", "--acp-version", "2", "--only", "load"], 2, "'load' is not a check of acp 2"),
         (["demo", "--protocol", "acp"], 2, "--protocol is the protocol of a command"),
         (["--", "/nowhere/agent"], 4, "/nowhere/agent"),
     ],

@@ -123,7 +123,10 @@ async def opened(hub: Hub) -> tuple[Client, str]:
         ({**START, "protocolVersion": 99}, 2),
         ({**START, "clientInfo": INFO, "clientCapabilities": {}}, 2),
         ({**START, "protocolVersion": 1}, 1),
-        ({**START, "protocolVersion": 0}, 1),
+        ({**START, "protocolVersion": "2"}, 1),
+        ({**START, "protocolVersion": None}, 1),
+        ({"protocolVersion": 0, "clientInfo": INFO}, 1),
+        ({"protocolVersion": -1}, 1),
         ({"protocolVersion": 2, "clientInfo": INFO}, 1),
     ],
 )
@@ -135,6 +138,27 @@ async def test_a_client_gets_the_version_that_it_asks_for(
         answer = await client.ask("initialize", **params)
         assert answer["protocolVersion"] == version
         assert ("info" in answer) == (version == 2)
+
+
+@pytest.mark.parametrize("requested", [0, -1])
+async def test_a_version_below_all_is_refused_with_those_that_are_supported(requested: int) -> None:
+    async with site(echo) as hub:
+        client = Client(hub, 1)
+        refused = await client.ask("initialize", **{**START, "protocolVersion": requested})
+        assert refused["code"] == -32022
+        assert refused["data"] == {"requested": requested, "supported": [1, 2]}
+        assert (await client.ask("initialize", **START))["protocolVersion"] == 2
+
+
+async def test_version_2_refuses_a_second_initialize_and_an_id_that_it_does_not_know() -> None:
+    async with site(echo) as hub:
+        client = Client(hub)
+        await client.ask("initialize", **START)
+        assert (await client.ask("initialize", **START))["code"] == -32600
+        for id in (None, 1.5):
+            client.write(id=id, method="session/list", params={})
+            refused = await client.read(lambda message: message.get("id", 0) is None)
+            assert refused["error"]["code"] == -32600
 
 
 async def test_a_prompt_is_answered_when_its_turn_starts_and_a_state_ends_it(

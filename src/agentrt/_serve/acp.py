@@ -77,6 +77,9 @@ from .viewer import Viewer
 REQUEST_CANCELLED_CODE: Final = -32800
 """The JSON-RPC error code for a request that was taken back."""
 
+UNSUPPORTED_VERSION_CODE: Final = -32022
+"""The JSON-RPC error code for a version below all that are supported (version 2)."""
+
 UNKNOWN_SESSION_CODE: Final = -32002
 """The JSON-RPC error code for a session that does not exist."""
 
@@ -169,6 +172,9 @@ class AcpViewer(DialectViewer):
     def _requested(self, request: rpc.JsonRpcRequest) -> Steps[None]:
         """Carry out a request and answer it."""
         id = request.id
+        if self._version > SERVED_ACP_VERSION and not isinstance(id, str | int):
+            self._refuse(None, rpc.INVALID_REQUEST, f"an id is a string or an integer, not {id}")
+            return
         try:
             known = self._methods().get(request.method)
             if known is None:
@@ -197,7 +203,16 @@ class AcpViewer(DialectViewer):
 
     def _initialize(self, id: rpc.Id, params: AcpInitializeParams) -> None:
         if self._greeted:
+            if self._version > SERVED_ACP_VERSION:
+                self._refuse(id, rpc.INVALID_REQUEST, "`initialize` was sent already")
+                return
             raise CommandRefused("bad_request", "`initialize` was sent already")
+        if not params.supported:
+            why = f"version {params.protocol_version} is not supported; use 1 or 2"
+            supported = [SERVED_ACP_VERSION, NEWEST_ACP_VERSION]
+            data = {"requested": params.protocol_version, "supported": supported}
+            self._refuse(id, UNSUPPORTED_VERSION_CODE, why, data)
+            return
         self._greeted = True
         self._version = params.version
         self._questions.offers = params.offered

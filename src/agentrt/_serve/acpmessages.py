@@ -96,7 +96,7 @@ class AcpClientInfo(Struct, rename="camel"):
 class AcpInitializeParams(Struct, rename="camel"):
     """The parameters of `initialize`, in the shape of version 1 and of version 2."""
 
-    protocol_version: int = 0
+    protocol_version: int | None = None
     client_capabilities: Capabilities | None = None
     client_info: AcpClientInfo | None = None
     capabilities: Capabilities | None = None
@@ -105,8 +105,16 @@ class AcpInitializeParams(Struct, rename="camel"):
     @property
     def version(self) -> int:
         """The version to speak: 2 requires the fields of version 2."""
-        newer = self.info is not None and self.protocol_version >= NEWEST_ACP_VERSION
+        newer = self.info is not None and (self.protocol_version or 0) >= NEWEST_ACP_VERSION
         return NEWEST_ACP_VERSION if newer else SERVED_ACP_VERSION
+
+    @property
+    def supported(self) -> bool:
+        """True if a version of agentrt is at or below the requested one, as version 2 requires.
+        Version 1 is the answer to any request in its own shape.
+        """
+        requested = self.protocol_version
+        return self.info is None or requested is None or requested >= SERVED_ACP_VERSION
 
     @property
     def offered(self) -> Capabilities:

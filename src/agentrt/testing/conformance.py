@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Literal
 
 from .._lab.conformance.check import ConformancePrompts
 from .._lab.conformance.run import CheckedAgent, Conformance, ConformanceRun
@@ -17,6 +18,7 @@ async def check_agent(
     start: Callable[[], MemoryAgent],
     *,
     protocol: ProtocolName = "acp",
+    acp_version: Literal[1, 2] = 1,
     prompts: ConformancePrompts | None = None,
     timeout: float = 60.0,
     only: Collection[str] = (),
@@ -26,7 +28,7 @@ async def check_agent(
 
     - `start`: makes a process; called for each check. The session's working directory is a real
       one.
-    - `protocol`: the agent's protocol.
+    - `protocol`: the agent's protocol. `acp_version`: the version of ACP to check against.
     - `prompts`: the prompts that the checks send if they need the agent to do something.
     - `timeout`: seconds for each check, by Trio's clock.
     - `only`: the names of the checks to run; all of them if empty.
@@ -38,6 +40,6 @@ async def check_agent(
     def connect(cwd: Path, watcher: Watcher) -> AbstractAsyncContextManager[Transport]:
         return start().connect()
 
-    subject = CheckedAgent(connect=connect, protocol=protocol)
+    subject = CheckedAgent(connect=connect, protocol=protocol, acp_version=acp_version)
     run = ConformanceRun(subject, prompts=prompts, timeout=timeout, only=only, traces=traces)
     return await run.run()

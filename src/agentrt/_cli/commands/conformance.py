@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from ..._lab.conformance.check import ConformanceFinding, ConformancePrompts, ConformanceVerdict
-from ..._lab.conformance.checks import CHECKS
+from ..._lab.conformance.checks import checks_of
 from ..._lab.conformance.run import LIMITS, Conformance, ConformanceRun, subject_of
 from ...agents import Agent, Transport, is_known
 from ...config import Config
@@ -77,10 +77,11 @@ def make_request(options: argparse.Namespace, agent: Agent, config: Config) -> C
     only: list[str] = getattr(options, "only", None) or []
     if agent.protocol == "own":
         raise UsageError(f"{agent.name} has its own driver, for which no checks exist")
-    known = [check.name for check in CHECKS[agent.protocol]]
+    known = [check.name for check in checks_of(agent.protocol, agent.acp_version)]
     if strange := [name for name in only if name not in known]:
+        kind = f"{agent.protocol} 2" if agent.acp_version == 2 else agent.protocol
         raise UsageError(
-            f"--only: {strange[0]!r} is not a check of {agent.protocol}; checks: {', '.join(known)}"
+            f"--only: {strange[0]!r} is not a check of {kind}; checks: {', '.join(known)}"
         )
     given = {name: getattr(options, name) for name in ("text", "long", "permission")}
     timeout: float | None = options.timeout

@@ -2,6 +2,6 @@
 check has its own process.
 
 `peer.py` is the host's end of the connection, which can send any bytes that a check needs;
-`acp.py`, `codex.py` (both through `rpc.py`) and `claude.py` add the protocols. The other files are
-checks, grouped by subject; `run.py` runs them.
+`acp.py`, `acp2.py`, `codex.py` (all through `rpc.py`) and `claude.py` add the protocols. The other
+files are checks, grouped by subject; `run.py` runs them.
 """

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import trio
+from msgspec import Struct
 
 from ..._version import __version__
 from ...events import JsonObject
@@ -18,31 +19,62 @@ from ...jsonrpc import (
     error_line,
     result_line,
 )
-from .check import ACP, TOUCHED, fails, inconclusive, shown, unsupported
+from .check import ACP, TOUCHED, AcpVersion, fails, inconclusive, shown, unsupported
 from .peer import MEASURE_TIMEOUT_S
-from .rpc import RpcPeer, result_of
+from .rpc import RpcPeer, described, result_of
 
-ACP_VERSION: Final = 1
 AUTH_REQUIRED_CODE: Final = -32000
+CLIENT: Final[JsonObject] = {"name": "agentrt-conformance", "version": __version__}
 STOP_REASONS: Final = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
-OUTPUT_UPDATES: Final = (
-    "agent_message_chunk",
-    "agent_thought_chunk",
-    "tool_call",
-    "tool_call_update",
-    "plan",
-)
-"""Updates that belong to a turn."""
 
 OptionKind: TypeAlias = Literal["allow_once", "reject_once"]
 
 
+class ReceivedUpdate(Struct, frozen=True):
+    """An update of a session, its place among all messages, and the time of its arrival."""
+
+    at: int
+    time: float
+    session: str
+    update: JsonObject
+
+
+class EndedPrompt(Struct, frozen=True):
+    """The end of a prompt: its place among all messages, its time, and its stop reason, which is
+    empty if the prompt failed with an error."""
+
+    at: int
+    time: float
+    stop: str
+    error: JsonRpcError | None = None
+
+    @property
+    def words(self) -> str:
+        """The stop reason or the error, for people to read."""
+        return self.stop if self.error is None else f"error ({described(self.error)})"
+
+
 class AcpPeer(RpcPeer):
-    """The client of one agent process."""
+    """The client of one agent process, in version 1."""
+
+    version: ClassVar[AcpVersion] = 1
+    capabilities_field: ClassVar[str] = "agentCapabilities"
+    """The field of the answer to `initialize` that has the agent's capabilities."""
+    outputs: ClassVar[tuple[str, ...]] = (
+        "agent_message_chunk",
+        "agent_thought_chunk",
+        "tool_call",
+        "tool_call_update",
+        "plan",
+    )
+    """Updates that belong to a turn."""
+    login: ClassVar[str] = "authenticate"
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.capabilities: JsonObject = {}
+        self.greeted = False
+        """True once the handshake is complete."""
         self.asks: list[JsonRpcRequest] = []
         """Permission requests without an answer."""
         self.answers_asks = True
@@ -50,7 +82,7 @@ class AcpPeer(RpcPeer):
         them."""
         self.unoffered: list[str] = []
         """Methods that the agent called although they were not offered."""
-        self._updates: list[tuple[int, str, JsonObject]] = []
+        self._updates: list[ReceivedUpdate] = []
 
     # --- incoming messages
 
@@ -70,44 +102,58 @@ class AcpPeer(RpcPeer):
         params = notification.params if isinstance(notification.params, dict) else {}
         update = params.get("update")
         if notification.method == "session/update" and isinstance(update, dict):
-            self._updates.append((len(self.heard), str(params.get("sessionId")), update))
+            session = str(params.get("sessionId"))
+            here = ReceivedUpdate(len(self.heard), trio.current_time(), session, update)
+            self._updates.append(here)
 
     def updates(self, session: str, after: int = 0, before: int | None = None) -> list[JsonObject]:
         """Return the updates of a session between two places."""
         return [
-            update
-            for acp_page, of, update in self._updates
-            if of == session and acp_page > after and (before is None or acp_page < before)
+            each.update
+            for each in self._updates
+            if each.session == session and each.at > after and (before is None or each.at < before)
         ]
 
     def said(self, session: str, after: int = 0, before: int | None = None) -> list[JsonObject]:
         """Return the updates that belong to a turn."""
         found = self.updates(session, after, before)
-        return [update for update in found if update.get("sessionUpdate") in OUTPUT_UPDATES]
+        return [update for update in found if update.get("sessionUpdate") in self.outputs]
 
     # --- opening a session
 
-    async def initialize(self, version: Any = ACP_VERSION) -> JsonRpcResponse:
-        """Send `initialize` and note the agent's capabilities."""
-        params = {
-            "protocolVersion": version,
-            "clientCapabilities": {
-                "fs": {"readTextFile": False, "writeTextFile": False},
-                "terminal": False,
-            },
-            "clientInfo": {"name": "agentrt-conformance", "version": __version__},
-        }
+    async def initialize(self, version: Any = None) -> JsonRpcResponse:
+        """Send `initialize` and note the agent's capabilities. Requests the peer's own version
+        unless another one is given."""
+        asked = self.version if version is None else version
+        params = {"protocolVersion": asked, **self.greeting}
         response = await self.ask("initialize", params)
         result = response.result if isinstance(response.result, dict) else {}
-        capabilities, info = result.get("agentCapabilities"), result.get("agentInfo")
+        capabilities = result.get(self.capabilities_field)
+        info = result.get("info", result.get("agentInfo"))
         self.capabilities = capabilities if isinstance(capabilities, dict) else {}
         self.info = info if isinstance(info, dict) else {}
         return response
 
+    @property
+    def greeting(self) -> JsonObject:
+        """The fields of `initialize` next to the version."""
+        return {
+            "clientCapabilities": {
+                "fs": {"readTextFile": False, "writeTextFile": False},
+                "terminal": False,
+            },
+            "clientInfo": CLIENT,
+        }
+
     async def ready(self) -> None:
-        """Complete the handshake."""
-        with self.preparing():
-            result_of(await self.initialize(), "initialize")
+        """Complete the handshake, unless it is complete."""
+        if not self.greeted:
+            with self.preparing():
+                self.greet(result_of(await self.initialize(), "initialize"))
+
+    def greet(self, result: JsonObject) -> None:
+        """Take the answer to `initialize`."""
+        self.greeted = True
 
     @property
     def place(self) -> JsonObject:
@@ -125,16 +171,19 @@ class AcpPeer(RpcPeer):
         response = await self.ask("session/new", self.place)
         error = response.error
         if error is not None and error.code == AUTH_REQUIRED_CODE and self.auth_method is not None:
-            await self.result("authenticate", {"methodId": self.auth_method})
+            await self.result(self.login, {"methodId": self.auth_method})
             response = await self.ask("session/new", self.place)
         result = result_of(response, "session/new")
         session = result.get("sessionId")
         if not isinstance(session, str):
             raise fails(f"session/new gave no sessionId: {shown(result)}")
-        modes = result.get("modes")
-        if self.mode is not None and isinstance(modes, dict):
-            await self.ask("session/set_mode", {"sessionId": session, "modeId": self.mode})
+        await self.choose_mode(session, result)
         return session
+
+    async def choose_mode(self, session: str, opened: JsonObject) -> None:
+        """Choose the mode that asks, if the agent has modes."""
+        if self.mode is not None and isinstance(opened.get("modes"), dict):
+            await self.ask("session/set_mode", {"sessionId": session, "modeId": self.mode})
 
     def sessions_can(self, what: str) -> bool:
         """True if the agent announces this session capability."""
@@ -153,9 +202,30 @@ class AcpPeer(RpcPeer):
         blocks = [{"type": "text", "text": text}]
         return self.call("session/prompt", {"sessionId": session, "prompt": blocks})
 
+    def over(self, id: Id) -> EndedPrompt | None:
+        """Return the end of a prompt, or None if it has not ended. Raises `CheckEnded` if ACP does
+        not define its stop reason."""
+        heard = self._answers.get(id)
+        if heard is None:
+            return None
+        if heard.message.error is not None:
+            return EndedPrompt(heard.at, heard.time, "", heard.message.error)
+        reason = result_of(heard.message, "session/prompt").get("stopReason")
+        if reason not in STOP_REASONS:
+            raise fails(f"the stop reason is {reason!r}", "must")
+        return EndedPrompt(heard.at, heard.time, reason)
+
+    async def prompt_end(self, id: Id, what: str = "session/prompt") -> EndedPrompt:
+        """Wait for the end of a turn."""
+        return await self.until(f"the end of {what}", lambda: self.over(id))
+
     async def end(self, id: Id, what: str = "session/prompt") -> str:
-        """Wait for the end of a turn and return its stop reason."""
-        return stop_reason(await self.answered(id, what))
+        """Wait for the end of a turn and return its stop reason. Raises `CheckEnded` if it
+        failed."""
+        end = await self.prompt_end(id, what)
+        if end.error is not None:
+            raise fails(f"session/prompt was refused: {described(end.error)}")
+        return end.stop
 
     async def turn(self, session: str, text: str) -> str:
         """Run a turn and return its stop reason."""
@@ -166,13 +236,12 @@ class AcpPeer(RpcPeer):
         before."""
 
         def poll() -> bool | None:
-            return True if id in self._answers or self.said(session, after) else None
+            return True if self.over(id) or self.said(session, after) else None
 
         with self.preparing():
             await self.until("the first update of the long turn", poll)
-            if id in self._answers:
-                message = self._answers[id].message
-                raise inconclusive(f"the long turn had ended: {shown(message)}")
+            if (end := self.over(id)) is not None:
+                raise inconclusive(f"the long turn had ended: {end.words}")
 
     def cancel(self, session: str) -> None:
         """Send `session/cancel`."""
@@ -186,17 +255,24 @@ class AcpPeer(RpcPeer):
         id = self.prompt(session, self.prompts.permission)
 
         def poll() -> bool | None:
-            return True if id in self._answers or self.asks else None
+            return True if self.over(id) or self.asks else None
 
         with self.preparing():
             await self.until("a permission request", poll)
             if not self.asks:
-                words = shown(self._answers[id].message.result or self._answers[id].message.error)
+                end = await self.prompt_end(id)
                 raise inconclusive(
-                    f"it did not ask (--permission): {words}"
+                    f"it did not ask (--permission): {end.words}"
                     + (f", and {TOUCHED} was created" if self.touched_file else "")
                 )
         return id, self.asks.pop(0)
+
+    def question_problem(self, params: JsonObject) -> str | None:
+        """Describe an error in the subject of a permission request; None if it has one."""
+        call = params.get("toolCall")
+        if isinstance(call, dict) and isinstance(call.get("toolCallId"), str):
+            return None
+        return f"its toolCall has no toolCallId: {shown(call)}"
 
     @property
     def touched_file(self) -> bool:
@@ -256,15 +332,6 @@ class AcpPeer(RpcPeer):
             if await self.end(id) != "end_turn":
                 return None
         return trio.current_time() - began
-
-
-def stop_reason(response: JsonRpcResponse) -> str:
-    """Return the stop reason in an answer. Raises `CheckEnded` if ACP does not define it."""
-    reason = result_of(response, "session/prompt").get("stopReason")
-    if reason not in STOP_REASONS:
-        raise fails(f"the stop reason is {reason!r}", "must")
-    assert isinstance(reason, str)
-    return reason
 
 
 def acp_page(page: str) -> str:

@@ -19,7 +19,10 @@ differently. `inconclusive`: the situation could not be created, so nothing is k
 ConformanceLevel: TypeAlias = Literal["must", "should", "open"]
 """The strength with which the specification requires the checked behaviour."""
 
+AcpVersion: TypeAlias = Literal[1, 2]
+
 ACP: Final = "https://agentclientprotocol.com/protocol/v1/"
+ACP_2: Final = "https://agentclientprotocol.com/protocol/v2/draft/"
 JSON_RPC: Final = "https://www.jsonrpc.org/specification"
 
 

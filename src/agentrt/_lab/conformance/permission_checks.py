@@ -9,7 +9,6 @@ import trio
 from ...jsonrpc import METHOD_NOT_FOUND, JsonRpcError, error_line
 from .acp import AcpPeer, acp_page
 from .check import TOUCHED, CheckRegistry, differs, fails, shown
-from .rpc import described
 
 check = CheckRegistry()
 
@@ -29,9 +28,9 @@ async def permission_request(peer: AcpPeer) -> str:
     params = ask.params if isinstance(ask.params, dict) else {}
     if params.get("sessionId") != session:
         raise fails(f"its sessionId is {shown(params.get('sessionId'))!r}")
-    call, options = params.get("toolCall"), params.get("options")
-    if not isinstance(call, dict) or not isinstance(call.get("toolCallId"), str):
-        raise fails(f"its toolCall has no toolCallId: {shown(call)}")
+    if (problem := peer.question_problem(params)) is not None:
+        raise fails(problem)
+    options = params.get("options")
     if not isinstance(options, list) or not options:
         raise fails(f"its options are {shown(options)}")
     for option in options:
@@ -68,7 +67,7 @@ async def permission_rejected(peer: AcpPeer) -> str:
 
 @check(
     "permission-cancelled",
-    "answers a prompt with cancelled if it is cancelled during a permission request",
+    "ends a turn with cancelled if it is cancelled during a permission request",
     "must",
     CANCEL,
 )
@@ -79,12 +78,10 @@ async def permission_cancelled(peer: AcpPeer) -> str:
     peer.answer(ask, None)
     for more in peer.asks:
         peer.answer(more, None)
-    response = await peer.answered(id, "a prompt that was cancelled during a permission request")
+    end = await peer.prompt_end(id, "a prompt that was cancelled during a permission request")
     await _untouched(peer, "cancelled")
-    if response.error is not None:
-        raise fails(f"the prompt was answered {described(response.error)}")
-    if (stop := await peer.end(id)) != "cancelled":
-        raise fails(f"the prompt was answered {stop}")
+    if end.stop != "cancelled":
+        raise fails(f"the prompt ended with {end.words}")
     return "cancelled; not carried out"
 
 
@@ -100,7 +97,7 @@ async def permission_unanswered(peer: AcpPeer) -> str:
     peer.cancel(session)
     ended = False
     with trio.move_on_after(5.0):
-        await peer.answered(id, "a prompt that was cancelled during a permission request")
+        await peer.prompt_end(id, "a prompt that was cancelled during a permission request")
         ended = True
     peer.waits_for = ""
     if ended:
@@ -119,7 +116,7 @@ async def permission_late(peer: AcpPeer) -> str:
     peer.cancel(session)
     peer.answer(ask, None)
     with peer.preparing():
-        await peer.answered(id, "a prompt that was cancelled during a permission request")
+        await peer.prompt_end(id, "a prompt that was cancelled during a permission request")
     peer.answer(ask, allowed)
     alive = await peer.alive()
     await _untouched(peer, "allowed late, after a first answer")
@@ -169,11 +166,9 @@ async def permission_error(peer: AcpPeer) -> str:
 
 async def _not_done(peer: AcpPeer, id: int | float | str | None) -> str:
     peer.reject_rest()
-    response = await peer.answered(id, "the prompt")
+    end = await peer.prompt_end(id, "the prompt")
     await _untouched(peer, "not allowed")
-    if response.error is not None:
-        return f"the prompt was answered {described(response.error)}; not carried out"
-    return f"{await peer.end(id)}; not carried out"
+    return f"{end.words}; not carried out"
 
 
 async def _untouched(peer: AcpPeer, what: str) -> None:

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import trio
 from msgspec import Struct
@@ -20,6 +20,7 @@ from ...errors import AgentStartError
 from ...process import Watcher, trace_process
 from ...tracing import Trace
 from .acp import AcpPeer, acp_page
+from .acp2 import Acp2Peer
 from .check import (
     CheckEnded,
     ConformanceCheck,
@@ -30,7 +31,7 @@ from .check import (
     inconclusive,
     shown,
 )
-from .checks import CHECKS
+from .checks import checks_of, in_version_2
 from .claude import WHERE as CLAUDE
 from .claude import ClaudePeer
 from .codex import WHERE as CODEX
@@ -64,10 +65,12 @@ Connect: TypeAlias = Callable[[Path, Watcher], AbstractAsyncContextManager[Trans
 
 
 class CheckedAgent(Struct, frozen=True, kw_only=True):
-    """The checked agent. `mode`, `auth_method`: as in `Quirks`."""
+    """The checked agent. `mode`, `auth_method`: as in `Quirks`. `acp_version`: the version of ACP
+    that it is checked against, if that is its protocol."""
 
     connect: Connect
     protocol: ProtocolName = "acp"
+    acp_version: Literal[1, 2] = 1
     name: str = "agent"
     mode: str | None = None
     auth_method: str | None = None
@@ -80,6 +83,8 @@ class Conformance(Struct, kw_only=True):
     """The name that the agent was checked under."""
     protocol: ProtocolName
     """The protocol that it was checked against."""
+    acp_version: Literal[1, 2] | None = None
+    """The version of ACP, if that is the protocol."""
     name: str = ""
     version: str = ""
     findings: list[ConformanceFinding] = []
@@ -126,12 +131,16 @@ class ConformanceRun:
         self._unoffered: list[str] = []
         self._unknown: dict[str, None] = {}
         self._long_turn: float | None = None
-        self.result = Conformance(agent=subject.name, protocol=subject.protocol)
+        self.result = Conformance(
+            agent=subject.name,
+            protocol=subject.protocol,
+            acp_version=subject.acp_version if subject.protocol == "acp" else None,
+        )
 
     @property
     def checks(self) -> list[ConformanceCheck]:
         """The checks to run."""
-        known = CHECKS[self._subject.protocol]
+        known = checks_of(self._subject.protocol, self._subject.acp_version)
         return [check for check in known if not self._only or check.name in self._only]
 
     async def run(self) -> Conformance:
@@ -221,7 +230,7 @@ class ConformanceRun:
         watched = trace_process(
             traces, session=f"{name}-{self._id}", agent=subject.name, protocol=subject.protocol
         )
-        kind = KINDS[subject.protocol]
+        kind = Acp2Peer if _in_version_2(subject) else KINDS[subject.protocol]
         with tempfile.TemporaryDirectory(prefix="agentrt-conformance-", dir=self._folder) as folder:
             cwd = Path(folder)
             async with watched as process, subject.connect(cwd, process) as transport:
@@ -242,7 +251,8 @@ class ConformanceRun:
     def _look_back(self, name: str, peer: ConformancePeer) -> None:
         """Collect observations that are not about the check itself."""
         self._noise += [f"{name}: {line}" for line in peer.noise]
-        for words in unknown_messages(self._subject.protocol, peer.heard):
+        version = self._subject.acp_version
+        for words in unknown_messages(self._subject.protocol, peer.heard, version):
             self._unknown.setdefault(words)
         info = peer.info
         if isinstance(peer, AcpPeer):
@@ -253,13 +263,18 @@ class ConformanceRun:
 
     def _all_findings(self) -> list[ConformanceFinding]:
         """Return the findings over all checks together."""
-        acp = self._subject.protocol == "acp"
+        subject = self._subject
+        acp = subject.protocol == "acp"
+        where = STDOUT[subject.protocol]
+        offered = acp_page("initialization#capabilities")
+        if _in_version_2(subject):
+            where, offered = in_version_2(where), in_version_2(offered)
         found = [
             _counted(
                 "stdout",
                 "writes only messages to stdout",
                 "must" if acp else "should",
-                STDOUT[self._subject.protocol],
+                where,
                 self._noise,
             )
         ]
@@ -269,7 +284,7 @@ class ConformanceRun:
                 check="known-messages",
                 title="sends only messages that agentrt knows",
                 level="open",
-                where=STDOUT[self._subject.protocol],
+                where=where,
                 verdict="different" if unknown else "passed",
                 words="; ".join(unknown[:MAX_UNKNOWN]) if unknown else "not one other message",
             )
@@ -280,11 +295,15 @@ class ConformanceRun:
                     "unoffered",
                     "does not request files or terminals that were not offered",
                     "must",
-                    acp_page("initialization#capabilities"),
+                    offered,
                     self._unoffered,
                 )
             )
         return found
+
+
+def _in_version_2(subject: CheckedAgent) -> bool:
+    return subject.protocol == "acp" and subject.acp_version == 2
 
 
 def _counted(
@@ -307,6 +326,7 @@ def subject_of(agent: Agent, connect: Connect) -> CheckedAgent:
     return CheckedAgent(
         connect=connect,
         protocol=agent.protocol,
+        acp_version=agent.acp_version,
         name=agent.name,
         mode=agent.quirks.mode,
         auth_method=agent.quirks.auth_method,

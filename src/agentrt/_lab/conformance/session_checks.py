@@ -11,6 +11,12 @@ from .rpc import described, result_of
 
 check = CheckRegistry()
 
+_CONVERSATION: Final = frozenset(
+    f"{who}_{how}"
+    for who in ("user", "agent")
+    for how in ("message", "message_chunk", "thought", "thought_chunk")
+) | {"tool_call", "tool_call_update"}
+"""Updates that repeat a conversation, in both versions."""
 NOBODY: Final = "00000000-0000-4000-8000-000000000000"
 """An id that belongs to no session."""
 
@@ -58,7 +64,7 @@ async def cancel_unknown(peer: AcpPeer) -> str:
     return "ignored"
 
 
-async def _spoken(peer: AcpPeer) -> str:
+async def spoken(peer: AcpPeer) -> str:
     """Open a session and run one turn in it."""
     session = await peer.session()
     with peer.preparing():
@@ -83,7 +89,7 @@ def _need_load(peer: AcpPeer) -> None:
 async def load(peer: AcpPeer) -> str:
     await peer.ready()
     _need_load(peer)
-    session = await _spoken(peer)
+    session = await spoken(peer)
     if peer.sessions_can("close"):
         with peer.preparing():
             await peer.ask("session/close", {"sessionId": session})
@@ -91,9 +97,9 @@ async def load(peer: AcpPeer) -> str:
     id = peer.call("session/load", {"sessionId": session, **peer.place})
     heard = await peer.heard_answer(id, "session/load")
     result_of(heard.message, "session/load")
-    told_before = _conversation(peer.updates(session, before, heard.at))
+    told_before = conversation(peer.updates(session, before, heard.at))
     await peer.wait_until_read()
-    told_after = _conversation(peer.updates(session, heard.at))
+    told_after = conversation(peer.updates(session, heard.at))
     if not told_before:
         how = f", but {len(told_after)} updates after it" if told_after else ""
         raise fails(f"sent no history before the answer{how}")
@@ -123,7 +129,7 @@ async def load_unknown(peer: AcpPeer) -> str:
 async def resume(peer: AcpPeer) -> str:
     await peer.ready()
     peer.require_capability("resume")
-    session = await _spoken(peer)
+    session = await spoken(peer)
     if peer.sessions_can("close"):
         with peer.preparing():
             await peer.ask("session/close", {"sessionId": session})
@@ -131,7 +137,7 @@ async def resume(peer: AcpPeer) -> str:
     id = peer.call("session/resume", {"sessionId": session, **peer.place})
     heard = await peer.heard_answer(id, "session/resume")
     result_of(heard.message, "session/resume")
-    if again := _conversation(peer.updates(session, before, heard.at)):
+    if again := conversation(peer.updates(session, before, heard.at)):
         raise fails(f"repeated {len(again)} updates of the history")
     return "nothing was repeated"
 
@@ -155,13 +161,9 @@ async def _refused(peer: AcpPeer, method: str) -> str:
     return f"refused: {described(response.error)}"
 
 
-def _conversation(updates: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    kinds = ("user_message_chunk", "agent_message_chunk", "agent_thought_chunk")
-    return [
-        update
-        for update in updates
-        if update.get("sessionUpdate") in (*kinds, "tool_call", "tool_call_update")
-    ]
+def conversation(updates: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the updates that repeat a conversation."""
+    return [update for update in updates if update.get("sessionUpdate") in _CONVERSATION]
 
 
 @check("list", "lists sessions", "must", acp_page("session-list#listing-sessions"))
@@ -190,7 +192,7 @@ async def list_sessions(peer: AcpPeer) -> str:
 async def list_has_it(peer: AcpPeer) -> str:
     await peer.ready()
     peer.require_capability("list")
-    session = await _spoken(peer)
+    session = await spoken(peer)
     result = await peer.result("session/list", {"cwd": str(peer.cwd)})
     entries = result.get("sessions")
     ids = [
@@ -233,8 +235,8 @@ async def close_in_turn(peer: AcpPeer) -> str:
     await peer.result("session/close", {"sessionId": session})
     stop = await peer.end(id, "the prompt of a session that was closed")
     if stop != "cancelled":
-        raise fails(f"the prompt was answered {stop}")
-    return "the prompt was answered cancelled"
+        raise fails(f"the prompt ended with {stop}")
+    return "the prompt ended with cancelled"
 
 
 @check(

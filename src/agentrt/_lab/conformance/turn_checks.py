@@ -6,7 +6,6 @@ from typing import Final
 
 import trio
 
-from ...jsonrpc import Id
 from .acp import AcpPeer, acp_page
 from .check import JSON_RPC, CheckEnded, CheckRegistry, differs, fails, inconclusive
 from .rpc import described
@@ -16,22 +15,17 @@ check = CheckRegistry()
 CANCEL: Final = acp_page("prompt-turn#cancellation")
 
 
-@check(
-    "turn", "answers a prompt at the end of its turn", "must", acp_page("prompt-turn#stop-reasons")
-)
+@check("turn", "ends a turn after its last update", "must", acp_page("prompt-turn#stop-reasons"))
 async def turn(peer: AcpPeer) -> str:
     session = await peer.session()
-    id = peer.prompt(session, peer.prompts.text)
-    heard = await peer.heard_answer(id, "session/prompt")
-    error = heard.message.error
-    if error is not None:
-        raise inconclusive(f"session/prompt was refused: {described(error)}")
-    stop = await peer.end(id)
-    before = len(peer.said(session, before=heard.at))
+    end = await peer.prompt_end(peer.prompt(session, peer.prompts.text))
+    if end.error is not None:
+        raise inconclusive(f"session/prompt was refused: {described(end.error)}")
+    before = len(peer.said(session, before=end.at))
     await peer.wait_until_read()
-    if late := peer.said(session, heard.at):
-        raise differs(f"{stop}, and {len(late)} of {before + len(late)} updates after it")
-    return f"{stop}, after {before} updates"
+    if late := peer.said(session, end.at):
+        raise differs(f"{end.stop}, and {len(late)} of {before + len(late)} updates after it")
+    return f"{end.stop}, after {before} updates"
 
 
 @check("cancel-idle", "accepts a prompt after a cancel without a running turn", "should", CANCEL)
@@ -45,57 +39,49 @@ async def cancel_idle(peer: AcpPeer) -> str:
     return f"the next prompt ended with {stop}"
 
 
-async def _cancelled(peer: AcpPeer, session: str, *, word: bool) -> tuple[Id, int, str]:
-    """Cancel a long turn. Returns its id, the place of its answer, and the time that it took."""
+async def _cancelled(peer: AcpPeer, session: str, *, word: bool) -> tuple[int, str]:
+    """Cancel a long turn. Returns the place of its end, and the time that it took."""
     id = await peer.begin_long(session, word=word)
     began = trio.current_time()
     peer.cancel(session)
-    heard = await peer.heard_answer(id, "a prompt that was cancelled")
-    stop = await _stop(peer, id)
-    after = f"{heard.time - began:.2f} s"
-    if stop == "cancelled":
-        return id, heard.at, after
-    if stop.startswith("error"):
-        raise fails(f"the prompt was answered with an {stop}")
-    if heard.time - began < 0.7 * peer.long_turn:
-        raise fails(f"the prompt was answered {stop}, {after} after the cancel")
-    raise fails(f"the turn continued to its end, {after} long, and the prompt was answered {stop}")
-
-
-async def _stop(peer: AcpPeer, id: Id) -> str:
-    response = await peer.answered(id, "session/prompt")
-    if response.error is not None:
-        return f"error ({described(response.error)})"
-    return await peer.end(id)
+    end = await peer.prompt_end(id, "a prompt that was cancelled")
+    after = f"{end.time - began:.2f} s"
+    if end.stop == "cancelled":
+        return end.at, after
+    if end.error is not None:
+        raise fails(f"the prompt ended with an {end.words}")
+    if end.time - began < 0.7 * peer.long_turn:
+        raise fails(f"the prompt ended with {end.stop}, {after} after the cancel")
+    raise fails(f"the turn continued to its end, {after} long, and ended with {end.stop}")
 
 
 @check(
     "cancel-text",
-    "answers a prompt with cancelled if it is cancelled during the turn",
+    "ends a turn with cancelled if it is cancelled",
     "must",
     CANCEL,
     in_turn=True,
 )
 async def cancel_text(peer: AcpPeer) -> str:
-    _, _, after = await _cancelled(peer, await peer.session(), word=True)
+    _, after = await _cancelled(peer, await peer.session(), word=True)
     return f"cancelled after {after}"
 
 
 @check(
     "cancel-at-once",
-    "answers a prompt with cancelled if it is cancelled immediately",
+    "ends a turn with cancelled if it is cancelled immediately",
     "must",
     CANCEL,
     in_turn=True,
 )
 async def cancel_at_once(peer: AcpPeer) -> str:
-    _, _, after = await _cancelled(peer, await peer.session(), word=False)
+    _, after = await _cancelled(peer, await peer.session(), word=False)
     return f"cancelled after {after}"
 
 
 @check(
     "quiet-after-cancel",
-    "sends no more updates of a turn after answering its cancelled prompt",
+    "sends no more updates of a cancelled turn after its end",
     "must",
     CANCEL,
     in_turn=True,
@@ -103,13 +89,13 @@ async def cancel_at_once(peer: AcpPeer) -> str:
 async def quiet_after_cancel(peer: AcpPeer) -> str:
     session = await peer.session()
     with peer.preparing():
-        _, answer, _ = await _cancelled(peer, session, word=True)
+        end, _ = await _cancelled(peer, session, word=True)
     await peer.wait_until_read()
     await peer.quiet(1.0)
-    if late := peer.said(session, answer):
+    if late := peer.said(session, end):
         kinds = sorted({str(update["sessionUpdate"]) for update in late})
-        raise fails(f"{len(late)} updates arrived after the answer: {', '.join(kinds)}")
-    return "no update after the answer"
+        raise fails(f"{len(late)} updates arrived after the end: {', '.join(kinds)}")
+    return "no update after the end"
 
 
 @check(
@@ -134,8 +120,8 @@ async def cancel_twice(peer: AcpPeer) -> str:
     peer.cancel(session)
     peer.cancel(session)
     with peer.preparing():
-        if (stop := await _stop(peer, id)) != "cancelled":
-            raise inconclusive(f"the prompt was answered {stop}")
+        if (end := await peer.prompt_end(id)).stop != "cancelled":
+            raise inconclusive(f"the prompt ended with {end.words}")
     return await _next(peer, session)
 
 
@@ -148,7 +134,7 @@ async def _next(peer: AcpPeer, session: str) -> str:
 
 @check(
     "cancel-request",
-    "answers a prompt after its request is cancelled ($/cancel_request)",
+    "ends a turn whose request is cancelled ($/cancel_request)",
     "open",
     acp_page("cancellation"),
     in_turn=True,
@@ -159,17 +145,12 @@ async def cancel_request(peer: AcpPeer) -> str:
     id = await peer.begin_long(session)
     began = trio.current_time()
     peer.notify("$/cancel_request", {"requestId": id})
-    answered = False
+    end = None
     with trio.move_on_after(0.5 * long):
-        await peer.heard_answer(id, "a prompt with a cancelled request")
-        answered = True
-    if not answered:
+        end = await peer.prompt_end(id, "a prompt with a cancelled request")
+    if end is None:
         raise differs("ignored, as the specification permits")
-    response = await peer.answered(id, "session/prompt")
-    after = f"{trio.current_time() - began:.2f} s"
-    if response.error is None:
-        return f"answered {await peer.end(id)} after {after}"
-    return f"answered {described(response.error)} after {after}"
+    return f"ended with {end.words} after {end.time - began:.2f} s"
 
 
 @check(
@@ -184,8 +165,8 @@ async def two_prompts(peer: AcpPeer) -> str:
         await peer.turn(session, peer.prompts.text)  # make sure that it answers prompts
     first = peer.prompt(session, peer.prompts.text)
     second = peer.prompt(session, peer.prompts.text)
-    stops = [await _stop(peer, first), await _stop(peer, second)]
-    return f"first: {stops[0]}; second: {stops[1]}"
+    ends = [await peer.prompt_end(first), await peer.prompt_end(second)]
+    return f"first: {ends[0].words}; second: {ends[1].words}"
 
 
 @check(

@@ -25,42 +25,45 @@ from ...lowlevel import (
     Opening,
     client_capabilities,
 )
+from .check import AcpVersion
 
 _SESSION: Final = "conformance"
 
 
-def _acp(new_key: NewKey) -> Driver:
+def _acp(new_key: NewKey, version: AcpVersion) -> Driver:
     client = Implementation("agentrt-conformance", __version__)
-    return AcpDriver(new_key, capabilities=client_capabilities(), client=client)
+    return AcpDriver(new_key, capabilities=client_capabilities(), client=client, version=version)
 
 
-def _claude(new_key: NewKey) -> Driver:
+def _claude(new_key: NewKey, version: AcpVersion) -> Driver:
     return ClaudeDriver(new_key=new_key)
 
 
-def _codex(new_key: NewKey) -> Driver:
+def _codex(new_key: NewKey, version: AcpVersion) -> Driver:
     return CodexDriver(new_key, client=CodexClientInfo("agentrt-conformance", __version__))
 
 
-_DRIVERS: Final[Mapping[ProtocolName, Callable[[NewKey], Driver]]] = {
+_DRIVERS: Final[Mapping[ProtocolName, Callable[[NewKey, AcpVersion], Driver]]] = {
     "acp": _acp,
     "claude": _claude,
     "codex": _codex,
 }
 _COUNT: Final = re.compile(r" \(\d+ times so far\)$")
 """The end of a notice that stands for several."""
-_OPENING: Final[Mapping[str, JsonObject]] = {
-    "initialize": {"protocolVersion": 1, "agentCapabilities": {}},
-    "session/new": {"sessionId": _SESSION},
+_GREETINGS: Final[Mapping[AcpVersion, JsonObject]] = {
+    1: {"protocolVersion": 1, "agentCapabilities": {}},
+    2: {"protocolVersion": 2, "capabilities": {"session": {}}},
 }
-"""The answers that open a session of ACP, by method."""
+"""The answers to `initialize` that choose a version of ACP."""
 
 
-def unknown_messages(protocol: ProtocolName, messages: Iterable[Any]) -> list[str]:
+def unknown_messages(
+    protocol: ProtocolName, messages: Iterable[Any], acp_version: AcpVersion = 1
+) -> list[str]:
     """Return a sentence for each kind of message that the driver of a protocol does not know."""
-    driver = _DRIVERS[protocol](map("k{}".format, itertools.count()).__next__)
+    driver = _DRIVERS[protocol](map("k{}".format, itertools.count()).__next__, acp_version)
     effects = driver.start(Opening(cwd="/"))
-    while protocol == "acp" and (answers := list(_answers(effects))):
+    while protocol == "acp" and (answers := list(_answers(effects, acp_version))):
         effects = [effect for answer in answers for effect in driver.receive(answer)]
     found: dict[str, None] = {}
     for message in messages:
@@ -71,13 +74,13 @@ def unknown_messages(protocol: ProtocolName, messages: Iterable[Any]) -> list[st
     return list(found)
 
 
-def _answers(effects: Iterable[Effect]) -> Iterator[bytes]:
+def _answers(effects: Iterable[Effect], version: AcpVersion) -> Iterator[bytes]:
+    results = {"initialize": _GREETINGS[version], "session/new": {"sessionId": _SESSION}}
     for effect in effects:
         if isinstance(effect, Write):
             for line in effect.data.splitlines():
                 asked = msgspec.json.decode(line)
-                if asked.get("method") in _OPENING:
-                    result = _OPENING[asked["method"]]
+                if (result := results.get(asked.get("method"))) is not None:
                     yield _line({"jsonrpc": "2.0", "id": asked["id"], "result": result})
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...jsonrpc import INVALID_PARAMS, JsonRpcResponse
-from .acp import ACP_VERSION, AcpPeer, acp_page
+from ...jsonrpc import INVALID_PARAMS, JsonRpcError, JsonRpcResponse
+from .acp import AcpPeer, acp_page
 from .check import JSON_RPC, CheckRegistry, differs, fails, shown
 from .rpc import described, result_of
 from .rpc_checks import refused_unknown
@@ -18,15 +18,16 @@ UNSUPPORTED_VERSION_CODE: Final = -32022
 """The error code for an unsupported version in version 2, with those that are supported."""
 
 
-@check("initialize", "answers version 1 with 1 and lists its capabilities", "must", NEGOTIATION)
+@check("initialize", "answers its version with it and lists capabilities", "must", NEGOTIATION)
 async def initialize(peer: AcpPeer) -> str:
     result = result_of(await peer.initialize(), "initialize")
     version = result.get("protocolVersion")
-    if type(version) is not int or version != ACP_VERSION:
+    if type(version) is not int or version != peer.version:
         raise fails(f"it answered version {version!r}")
-    if not isinstance(result.get("agentCapabilities", {}), dict):
-        raise fails(f"its capabilities are not an object: {shown(result['agentCapabilities'])}")
-    said = "" if "agentCapabilities" in result else ", without capabilities"
+    field = peer.capabilities_field
+    if not isinstance(result.get(field, {}), dict):
+        raise fails(f"its capabilities are not an object: {shown(result[field])}")
+    said = "" if field in result else ", without capabilities"
     named = f" {peer.info.get('name')} {peer.info.get('version')}" if peer.info else ""
     return f"version {version}{said}{named}"
 
@@ -50,12 +51,16 @@ async def initialize_newer(peer: AcpPeer) -> str:
 async def initialize_zero(peer: AcpPeer) -> str:
     response = await peer.initialize(0)
     if response.error is not None and response.error.code == UNSUPPORTED_VERSION_CODE:
-        data = response.error.data
-        supported = data.get("supported") if isinstance(data, dict) else None
-        if not (isinstance(supported, list) and ACP_VERSION in supported):
-            raise fails(f"refused without a list of supported versions: {shown(data)}")
-        return f"refused, and supports {', '.join(map(str, supported))}"  # as version 2 requires
+        return refused_version(peer, response.error)  # as version 2 requires
     return _negotiated(response, 0)
+
+
+def refused_version(peer: AcpPeer, error: JsonRpcError) -> str:
+    """Check that a refused version comes with the supported ones, and describe them."""
+    supported = error.data.get("supported") if isinstance(error.data, dict) else None
+    if not (isinstance(supported, list) and peer.version in supported):
+        raise fails(f"refused without a list of supported versions: {shown(error.data)}")
+    return f"refused, and supports {', '.join(map(str, supported))}"
 
 
 def _negotiated(response: JsonRpcResponse, asked: int) -> str:
