@@ -63,6 +63,7 @@ class Agent:
             case "session/load":
                 self.load_session(message)
             case "session/prompt":
+                self.insert(message)
                 match text_of(message):
                     case "misbehave":
                         self.misbehave(message)
@@ -81,7 +82,7 @@ class Agent:
         """Before anything is read."""
 
     def initialize(self, request: Message) -> None:
-        self.answer(request, {"protocolVersion": 1, "agentCapabilities": self.capabilities})
+        self.greet(request)
 
     def new_session(self, request: Message) -> None:
         self.answer(request, {"sessionId": self.session})
@@ -99,6 +100,9 @@ class Agent:
     def eof(self) -> None:
         """The input has ended."""
         sys.exit(0)
+
+    def insert(self, prompt: Message) -> None:
+        """Take a prompt into the conversation, which only version 2 reports."""
 
     # --- reading
 
@@ -137,6 +141,10 @@ class Agent:
 
     def answer(self, request: Message, result: object) -> None:
         self.send({"id": request["id"], "result": result})
+
+    def greet(self, request: Message) -> None:
+        """Answer `initialize`."""
+        self.answer(request, {"protocolVersion": 1, "agentCapabilities": self.capabilities})
 
     def refuse(self, request: Message, code: int, message: str, data: object = None) -> None:
         error = {"code": code, "message": message, "data": data}
@@ -197,6 +205,80 @@ class Agent:
         return subprocess.Popen(["/bin/sh", "-c", script], **options)
 
 
+class Agent2(Agent):
+    """The same agent in version 2 of ACP. A prompt is inserted before `misbehave`, and a state ends
+    it; what a function sends in the form of version 1 is sent in the form of version 2."""
+
+    def __init__(self, order: Message) -> None:
+        super().__init__(order)
+        self._prompts: set[int | str] = set()
+        """The inserted prompts whose turns have not ended."""
+        self._resumed: int | str | None = None
+        self._turns = 0
+        """Turns so far: a message belongs to one turn."""
+
+    def take(self, message: Message) -> None:
+        if message.get("method") == "session/resume":
+            self._resumed = message["id"]
+            self.load_session(message)
+        else:
+            super().take(message)
+
+    def greet(self, request: Message) -> None:
+        capabilities = {"session": {"mcp": {"stdio": {}}}, **self.capabilities}
+        info = {"name": "bad", "version": "2"}
+        greeting = {"protocolVersion": 2, "info": info, "capabilities": capabilities}
+        self.answer(request, greeting)
+
+    def insert(self, prompt: Message) -> None:
+        user = f"u{prompt['id']}"
+        self.answer(prompt, {"messageId": user})
+        self._prompts.add(prompt["id"])
+        self.state("running")
+        self.update("user_message", messageId=user, content=prompt["params"]["prompt"])
+
+    def state(self, state: str, **more: object) -> None:
+        self.update("state_update", state=state, **more)
+
+    def send(self, *messages: Message) -> None:
+        super().send(*(each for message in messages for each in self._in_version_2(message)))
+
+    def _in_version_2(self, message: Message) -> list[Message]:
+        if "method" in message:
+            return [message]
+        if message["id"] not in self._prompts:
+            snapshot = self.updating("state_update", state="idle")
+            return [snapshot, message] if message["id"] == self._resumed else [message]
+        self._prompts.discard(message["id"])
+        self._turns += 1
+        end = message.get("result") or {}
+        if error := message.get("error"):
+            cancelled = error["code"] == -32800
+            end = {"stopReason": "cancelled" if cancelled else "error", "error": error}
+        return [self.updating("state_update", state="idle", **end)]
+
+    def updating(self, kind: str, **fields: object) -> Message:
+        if kind.endswith("_chunk"):
+            fields.setdefault("messageId", f"m{self._turns}")
+        if kind == "tool_call":
+            kind = "tool_call_update"
+        if kind == "plan":
+            kind, fields = "plan_update", {"plan": {"type": "items", "planId": "p", **fields}}
+        return super().updating(kind, **fields)
+
+    def begin_request(self, method: str, params: Message) -> int:
+        if "toolCall" in params:
+            call = params["toolCall"]
+            rest = {name: value for name, value in params.items() if name != "toolCall"}
+            title = call.get("title", "May I?") if isinstance(call, dict) else "May I?"
+            params = {"title": title, "subject": {"type": "tool_call", "toolCall": call}, **rest}
+        return super().begin_request(method, params)
+
+
+AGENTS = {1: Agent, 2: Agent2}
+"""By version of ACP."""
+
+
 class Tools:
     """The session's in-process tools, as an agent reaches them: through the MCP server's program
     that `session/new` names."""
@@ -246,4 +328,5 @@ def compiled(source: str) -> object:
 
 
 if __name__ == "__main__":
-    Agent(json.loads(sys.argv[1])).serve()
+    ordered = json.loads(sys.argv[1])
+    AGENTS[ordered["version"]](ordered).serve()

@@ -8,8 +8,9 @@ import sys
 import textwrap
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import trio
 
@@ -41,6 +42,10 @@ BOUND = 15.0
 """Within this a test's waits are over, with a machine's business on top."""
 
 
+VERSION: ContextVar[Literal[1, 2]] = ContextVar("VERSION", default=1)
+"""The version of ACP that agents speak where a test names none (see `conftest.py`)."""
+
+
 def bad_agent(
     *,
     arg: Any = None,
@@ -50,7 +55,9 @@ def bad_agent(
 ) -> agentrt.Agent:
     """An agent of `bad_agent.py` in which these methods are replaced. `once`: a file by which a
     second process knows that it is one; it does everything right. `arg` is for the methods."""
+    version = VERSION.get()
     order = {
+        "version": version,
         "arg": arg,
         "once": None if once is None else str(once),
         "capabilities": capabilities or {},
@@ -59,7 +66,7 @@ def bad_agent(
         },
     }
     command = [sys.executable, "-I", "-S", str(PROGRAM), json.dumps(order)]
-    return agentrt.agents.acp(command, name="bad")
+    return agentrt.agents.acp(command, name="bad", version=version)
 
 
 @asynccontextmanager

@@ -234,7 +234,7 @@ async def test_1_mib_on_stderr_before_answering() -> None:
     def flood(agent: Agent, request: Message) -> None:
         for _ in range(16):
             os.write(2, b"e" * 65536)
-        agent.answer(request, {"protocolVersion": 1})
+        agent.greet(request)
 
     def misbehave(agent: Agent, prompt: Message) -> None:
         for _ in range(16):
@@ -320,6 +320,7 @@ async def test_cancels_every_prompt_after_a_cancel() -> None:
 
     def take(agent: Agent, message: Message) -> None:
         if message.get("method") == "session/prompt" and getattr(agent, "stuck", False):
+            agent.insert(message)
             agent.end(message, "cancelled")
         else:
             type(agent).take(agent, message)
@@ -357,6 +358,9 @@ async def test_answers_an_earlier_prompt_after_a_cancel(reply: str) -> None:
         if message.get("method") != "session/prompt" or not getattr(agent, "stuck", False):
             type(agent).take(agent, message)
             return
+        if agent.arg == "earlier prompt":
+            message["params"]["prompt"] = [{"type": "text", "text": "misbehave"}]
+        agent.insert(message)
         if agent.arg == "earlier answer":
             agent.say("how are you on this day?")
         elif agent.arg == "begun answer":

@@ -289,7 +289,7 @@ async def test_while_a_dead_agent_is_being_replaced(
         if os.path.exists("second"):
             agent.mark("now")
         else:
-            agent.answer(request, {"protocolVersion": 1})
+            agent.greet(request)
         open("second", "w").close()
 
     def misbehave(agent: Agent, prompt: Message) -> None:

@@ -138,7 +138,7 @@ async def test_f46_an_exit_at_any_step_ends_what_was_open(step: str, how: str) -
     def initialize(agent: Agent, request: Message) -> None:
         if agent.arg[0] == "initialize":
             agent.leave()
-        agent.answer(request, {"protocolVersion": 1})
+        agent.greet(request)
 
     def new_session(agent: Agent, request: Message) -> None:
         if agent.arg[0] == "new_session":
