@@ -30,7 +30,7 @@ from ._core.model.driver import (
     WorktreeOptions,
 )
 from ._core.model.log import Cursor, Log, Persister
-from ._core.model.state import PageRoom, SessionState
+from ._core.model.state import PageRoom, SessionState, updated_item
 from ._core.store.base import (
     Backend,
     Fenced,
@@ -71,6 +71,7 @@ __all__ = [
     "Log",
     "Cursor",
     "SessionState",
+    "updated_item",
     "PageRoom",
     "Persister",
     # stores

@@ -628,13 +628,16 @@ class AcpViewer(DialectViewer):
         record = state.turns.get(turn.id)
         if record is None or record.outcome is None:
             return None
-        about = {"agentrt": {"turn": turn.id, "outcome": record.outcome}}
+        ours: JsonObject = {"turn": turn.id, "outcome": record.outcome}
+        if record.usage is not None:
+            ours["usage"] = record.usage
+        about = {"agentrt": ours}
         reason = stop_reason(record.outcome, record.stop_reason)
         if reason is not None:
             return answered(id, stopReason=reason, _meta=about)
         error = record.error
         message = error.message if error is not None else record.outcome
-        return failed(id, rpc.INTERNAL_ERROR, message, {**about["agentrt"], "error": error})
+        return failed(id, rpc.INTERNAL_ERROR, message, {**ours, "error": error})
 
     def _settings(self, feed: Feed) -> JsonObject:
         modes = feed.log.state.modes

@@ -20,6 +20,7 @@ from ..events import (
     Option,
     PermissionOpened,
     PlanEntry,
+    Task,
     TerminalRef,
     Text,
     ToolCall,
@@ -49,6 +50,9 @@ PRIORITIES: Final = frozenset(("high", "medium", "low"))
 
 WHOLE: Final = ("plan", "modes", "commands", "title", "usage")
 """Values of which a session has only one."""
+
+TASK: Final = "task-"
+"""Prefix of the ids of tool calls that stand for background work."""
 
 RUNNING_OUTPUT_CHARS: Final = 16 * 1024
 """Maximum characters sent of a running tool's output: each update repeats them."""
@@ -93,6 +97,8 @@ class Updates:
             transcript, len(state.items) if knows else 0
         )
         self._met: set[str] = set()
+        self._tasks: dict[str, Task] = dict(state.tasks) if knows else {}
+        """Background work as it was last sent."""
         # Values as they were last sent. The initial modes are part of an answer.
         self._whole: dict[str, object] = {"modes": state.modes}
         if knows:
@@ -126,6 +132,40 @@ class Updates:
             for update in [u for name in WHOLE for u in self._changed(name)]:
                 changed = True
                 yield update
+            for task in [each for id, each in self._state.tasks.items() if self._is_new(id, each)]:
+                changed = True
+                yield self._task(task)
+
+    def _is_new(self, id: str, task: Task) -> bool:
+        return self._tasks.get(id) != task
+
+    def _task(self, task: Task) -> JsonObject:
+        """Return background work as a tool call: the one that began it, or one of its own."""
+        known = task.id in self._tasks
+        self._tasks[task.id] = task
+        item = self._state.items.get(task.item or "")
+        if item is not None:
+            head = {"sessionUpdate": "tool_call_update", "toolCallId": item.id}
+            return {**head, "content": self._call(item)["content"], **_about_task(task)}
+        head = {"sessionUpdate": "tool_call_update" if known else "tool_call"}
+        return {
+            **head,
+            "toolCallId": f"{TASK}{task.id}",
+            "title": task.title or task.kind or task.id,
+            "kind": "other",
+            "status": STATUS.get(task.status, "failed"),
+            "content": _task_content(task),
+            **_about_task(task),
+        }
+
+    def _call(self, item: Item) -> JsonObject:
+        """Return all fields of a tool call except its id, with the work that it began."""
+        text = self._state.text(item.id)
+        call = _call(item, item.tool or ToolCall(), text, self._terminals)
+        for task in self._tasks.values():
+            if task.item == item.id:
+                call["content"] += _task_content(task)
+        return call
 
     def _item(self, item: Item, new: bool, repeat: Callable[[], bool]) -> list[JsonObject]:
         if item.type == "tool":
@@ -140,8 +180,7 @@ class Updates:
         """
         item = self._state.items.get(ask.item or "")
         if item is not None and item.tool is not None:
-            call = _call(item, item.tool, self._state.text(item.id), self._terminals)
-            return {"toolCallId": item.id, **call, "status": "pending"}
+            return {"toolCallId": item.id, **self._call(item), "status": "pending"}
         detail = {} if ask.detail is None else {"rawInput": ask.detail}
         return {"toolCallId": ask.request, "title": ask.title, "status": "pending", **detail}
 
@@ -166,8 +205,7 @@ class Updates:
         return any(prompt.id == turn for prompt in self._prompts.values())
 
     def _tool(self, item: Item, new: bool) -> list[JsonObject]:
-        text = self._state.text(item.id)
-        now = _call(item, item.tool or ToolCall(), text, self._terminals)
+        now = self._call(item)
         known = self._reading.tools.get(item.id, {})
         self._reading.tools[item.id] = now
         if new or item.id in self._met:
@@ -203,6 +241,8 @@ class Updates:
                 usage = {"sessionUpdate": "usage_update", "used": now.used, "size": now.size}
                 if now.cost is not None:
                     usage["cost"] = {"amount": now.cost, "currency": now.currency or "USD"}
+                if now.limits:
+                    usage["_meta"] = {"agentrt": {"limits": now.limits}}
                 return [usage]
             case "modes":
                 return list(_modes(known, now, switches=self._switches))
@@ -286,6 +326,8 @@ def _call(item: Item, tool: ToolCall, text: str, terminals: Mapping[str, str]) -
         elif part.terminal_id in terminals:  # the client shows its content by itself
             content.append({"type": "terminal", "terminalId": terminals[part.terminal_id]})
             text = ""
+    if tool.input_text and not content and not text:  # the agent is still writing the call
+        text = tool.input_text
     # The client cannot access any other terminal.
     if text:
         shown = text if item.status in TERMINAL else text[-RUNNING_OUTPUT_CHARS:]
@@ -305,6 +347,20 @@ def _call(item: Item, tool: ToolCall, text: str, terminals: Mapping[str, str]) -
     if tool.output is not None:
         call["rawOutput"] = tool.output
     return call
+
+
+def _task_content(task: Task) -> list[JsonObject]:
+    """Return the progress or the report of background work, and its usage."""
+    facts = [task.detail or ""]
+    if task.usage is not None and task.usage.total_tokens is not None:
+        facts.append(f"{task.usage.total_tokens:,} tokens")
+    text = "\n".join(filter(None, facts))
+    return [{"type": "content", "content": {"type": "text", "text": text}}] if text else []
+
+
+def _about_task(task: Task) -> JsonObject:
+    """Return agentrt's own data about background work."""
+    return {"_meta": {"agentrt": {"task": {"id": task.id, "status": task.status}}}}
 
 
 def _about(item: Item) -> JsonObject:

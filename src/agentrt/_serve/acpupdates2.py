@@ -18,6 +18,7 @@ from ..events import (
     Modes,
     PermissionOpened,
     PlanEntry,
+    Task,
 )
 from ..lowlevel import SessionState
 from .acpupdates import PLAN_STATUS, PRIORITIES, STATUS, Updates, option_list
@@ -99,6 +100,8 @@ class Updates2(Updates):
         idle: JsonObject = {"sessionUpdate": "state_update", "state": "idle", "background": work}
         if record is None:
             return idle
+        if record.usage is not None:
+            idle["_meta"] = {"agentrt": {"usage": record.usage}}
         reason = stop_reason(record.outcome, record.stop_reason)
         if reason is not None:
             return {**idle, "stopReason": reason}
@@ -148,6 +151,11 @@ class Updates2(Updates):
             if "status" in update:
                 update["status"] = STATUS_2.get(item.status, "failed")
         return updates
+
+    def _task(self, task: Task) -> JsonObject:
+        update = {**super()._task(task), "sessionUpdate": "tool_call_update"}
+        update["content"] = _content(update["content"])
+        return update
 
     def _changed(self, what: str) -> list[JsonObject]:
         known, now = self._whole.get(what), getattr(self._state, what)

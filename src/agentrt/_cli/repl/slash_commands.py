@@ -183,6 +183,11 @@ async def _cost(repl: Repl, argument: str) -> None:
         repl.say(f"tokens   {usage.total_tokens:,}")
     if usage.cost is not None:
         repl.say(f"cost     {usage.cost:.4f} {one_line(usage.currency or 'USD')}")
+    turn = repl.view.turn_usage
+    if turn is not None and turn.api_s is not None:
+        repl.say(f"API time {turn.api_s:.1f} s in the last turn")
+    if turn is not None and turn.first_token_s is not None:
+        repl.say(f"answered after {turn.first_token_s:.1f} s in the last turn")
     for limit in usage.limits or ():
         repl.say(f"limit    {limit_text(limit)}")
 

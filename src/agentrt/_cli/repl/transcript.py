@@ -13,7 +13,7 @@ from typing import Final
 from ...events import Image, PlanEntry, Task, TurnEnded, TurnStarted
 from ..output import Output
 from ..text import one_line, plain
-from .view import ENDS, SUB_AGENT_CHARS, THOUGHT_CHARS, CallView, text_of_line
+from .view import ENDS, SUB_AGENT_CHARS, THOUGHT_CHARS, CallView, task_text, text_of_line
 
 LONG_CALL_S: Final = 2.0
 """Seconds after which the end of a tool call gets its own line."""
@@ -146,7 +146,7 @@ class LineTranscript:
         self._hint(f"  {one_line(text, SUB_AGENT_CHARS)}")
 
     def task_changed(self, task: Task, *, over: bool) -> None:
-        self._hint(f"background: {one_line(task.title or task.id)}: {plain(task.status)}")
+        self._hint(f"background: {plain(task.status)}: {task_text(task)}")
 
     def remark(self, level: str, text: str) -> None:
         if level == "info":

@@ -18,6 +18,7 @@ from ..._public import TurnResult
 from ...display import reveal
 from ...events import (
     TERMINAL,
+    Block,
     Command,
     CommandsChanged,
     Diff,
@@ -41,6 +42,8 @@ from ...events import (
     PlanEntry,
     QueueChanged,
     QueueEntry,
+    Resource,
+    ResourceLink,
     StateChanged,
     Task,
     TaskChanged,
@@ -55,6 +58,7 @@ from ...events import (
     UsageChanged,
     plain_text,
 )
+from ...lowlevel import updated_item
 from ..command_output import CommandOutput, Run
 from ..console import stderr_of
 from ..printing import as_date
@@ -121,15 +125,35 @@ def _common(one: list[str], other: list[str]) -> int:
 
 
 _SHOWN: Final = frozenset(
-    {"agent_restarted", "agent_ended", "connected_again", "files_changed", "files_restored"}
+    {
+        "agent_restarted",
+        "agent_ended",
+        "connected_again",
+        "files_changed",
+        "files_restored",
+        "permission_denied",
+        "hook_prompt",
+        "compacting",
+        "compacted",
+        "conversation_reset",
+        "local_command",
+        "informational",
+        "notification",
+    }
 )
 """Codes of informational notices that are shown."""
 KEPT_LINES: Final = 2000
 """Lines of a call's output that can be shown in full."""
 LAST_LINE_CHARS: Final = 4096
 """Characters of a running command's output that are searched for its last line."""
+INPUT_CHARS: Final = 400
+"""Characters of the input of a call that the agent is still writing."""
+REPEATING: Final = frozenset({"execute", "read", "edit"})
+"""Kinds of calls whose structured result repeats their output."""
 THOUGHT_CHARS: Final = 160
 """Characters of a thought that are shown."""
+TASK_CHARS: Final = 300
+"""Characters of the report of background work that are shown."""
 SUB_AGENT_CHARS: Final = 1000
 """Characters of a sub-agent's message that are shown."""
 
@@ -180,13 +204,8 @@ class CallView:
 
     def update(self, patch: JsonObject) -> None:
         """Apply changed fields of the item."""
-        patch = dict(patch)
-        tool = patch.pop("tool", None)
         before = self.item.status
-        for name, value in patch.items():
-            setattr(self.item, name, value)
-        if tool is not None:
-            self.item.tool = structs.replace(self.tool, **tool)
+        self.item = updated_item(self.item, patch)
         if before in ("pending", "waiting") and self.item.status != before:
             self.since = trio.current_time()  # the time spent waiting for a person does not count
 
@@ -194,6 +213,8 @@ class CallView:
     def last_line(self) -> list[Run]:
         """The last line of its output so far, without fences."""
         texts = self._texts()
+        if not texts and self.tool.input_text:  # the agent is still writing the call
+            return [("", one_line(self.tool.input_text, INPUT_CHARS))]
         screen = CommandOutput(texts[-1][-LAST_LINE_CHARS:]) if texts else self._streamed
         lines = (line for line in reversed(screen.tail) if line)
         return next((line for line in lines if not text_of_line(line).startswith("```")), [])
@@ -212,7 +233,17 @@ class CallView:
         return forgotten + len(lines[:-KEPT_LINES]), lines[-KEPT_LINES:]
 
     def _texts(self) -> list[str]:
-        return [plain_text([p.content]) for p in self.tool.content if isinstance(p, ToolText)]
+        return [shown_text(p.content) for p in self.tool.content if isinstance(p, ToolText)]
+
+    def links(self) -> list[str]:
+        """Return the links of its result, each as a line."""
+        parts = [p.content for p in self.tool.content if isinstance(p, ToolText)]
+        return [plain(shown_text(each)) for each in parts if isinstance(each, ResourceLink)]
+
+    @property
+    def structured(self) -> object:
+        """The structured result, unless it only repeats the output; None without one."""
+        return None if self.tool.kind in REPEATING else self.tool.output
 
     def changes(self) -> list[str]:
         """Return the lines of its changes, each with its mark."""
@@ -309,6 +340,8 @@ class View:
         self.commands: list[Command] = []
         """The agent's own commands."""
         self.usage: Usage | None = None
+        self.turn_usage: Usage | None = None
+        """The usage of the last turn."""
         self.sandbox: str = ""
         """The sandbox around the agent, in words; empty without one."""
         self.granted: list[tuple[str, str]] = []
@@ -320,7 +353,8 @@ class View:
         self._texts: set[str] = set()
         self._asides: dict[str, tuple[str, list[str]]] = {}
         """The open messages of sub-agents: the call and the pieces of each."""
-        self._tasks_over: dict[str, str] = {}  # the status that was shown last
+        self._tasks_over: dict[str, tuple[str, str | None]] = {}
+        """The status and the report of the ended work, as they were shown last."""
         self._options: dict[str, dict[str, str]] = {}
         self._silent = True
         self._broken_off = False
@@ -374,6 +408,7 @@ class View:
 
     def _ended(self, event: TurnEnded) -> None:
         self.since = trio.current_time()
+        self.turn_usage = event.usage
         self._broken_off = event.outcome != "completed"
         if self._broken_off or all(entry.status == "completed" for entry in self.plan):
             self.plan = []
@@ -394,7 +429,8 @@ class View:
         if item.type == "text":
             if item.parent is None:
                 self._texts.add(item.id)
-                self._say(item.id, plain_text(b for b in item.content if not isinstance(b, Image)))
+                shown = [b for b in item.content if not isinstance(b, Image)]
+                self._say(item.id, "\n".join(map(shown_text, shown)))
                 for block in item.content:
                     if isinstance(block, Image):
                         self._silent = False
@@ -490,13 +526,15 @@ class View:
         task = event.task
         over = task.status in TERMINAL or task.status in ("stopped", "killed")
         known = self.tasks.pop(task.id, None)
-        before = known.status if known is not None else self._tasks_over.get(task.id)
+        before = self._tasks_over.pop(task.id, None)
+        if known is not None:
+            before = known.status, known.detail
         if over:
-            self._tasks_over[task.id] = task.status
+            self._tasks_over[task.id] = task.status, task.detail
         else:
             self.tasks[task.id] = task
-        if before != task.status:  # a report may follow the end
-            self._display.task_changed(task, over=over)
+        if before is None or before[0] != task.status or (over and before[1] != task.detail):
+            self._display.task_changed(task, over=over)  # a report may follow the end
 
     def _modes(self, event: ModesChanged) -> None:
         before = self.modes.mode if self.modes is not None else None
@@ -525,6 +563,27 @@ class View:
             self.budget = event.message.removeprefix("budget: ")
         if event.level != "info" or event.code in _SHOWN:
             self._display.remark(event.level, one_line(event.message, 1000))
+
+
+def shown_text(block: Block) -> str:
+    """Return the text of a block; a link with its name, and a file with its text."""
+    match block:
+        case ResourceLink(uri=uri, name=str(name)) if name and name not in uri:
+            return f"{name}: {uri}"
+        case ResourceLink(uri=uri):
+            return uri
+        case Resource(resource={"text": str(text), **about}):
+            return f"[{about.get('uri', 'resource')}]\n{text}"
+        case _:
+            return plain_text([block])
+
+
+def task_text(task: Task, *, title_chars: int = 256) -> str:
+    """Return background work as one line: its title, its progress or report, and its usage."""
+    facts = [task.detail and one_line(task.detail, TASK_CHARS)]
+    if task.usage is not None and task.usage.total_tokens is not None:
+        facts.append(f"{task.usage.total_tokens:,} tokens")
+    return " · ".join([one_line(task.title or task.id, title_chars), *filter(None, facts)])
 
 
 _SANDBOX: Final = ("sandboxed", "sandbox_widened", "sandbox_narrowed")

@@ -77,6 +77,9 @@ def full(call: CallView, paint: Painter) -> str:
         more = f"  │ … {left_out:,} lines before these; /export FILE writes them all"
         lines.insert(0, paint(("dim", more)))
     lines += [paint(("dim", "  │ "), *line) for line in worded(call.changes())]
+    if call.structured is not None:
+        result = plain(as_json(call.structured)).split("\n")
+        lines += [paint(("dim", line)) for line in ("  structured result:", *result)]
     if not lines:
         lines = [paint(("dim", "  no output"))]
     if call.tool.input is not None:
@@ -89,7 +92,8 @@ def full(call: CallView, paint: Painter) -> str:
 def has_more(call: CallView, width: int) -> bool:
     """Return True if there is more than the card shows."""
     rows, changed = _rows(call.output()[1], width), _rows(worded(call.changes()), width)
-    return len(rows) > CARD_ROWS or len(changed) > CARD_DIFF_ROWS
+    more = len(rows) > CARD_ROWS or len(changed) > CARD_DIFF_ROWS
+    return more or call.structured is not None
 
 
 def _title(call: CallView) -> str:
@@ -105,11 +109,12 @@ def _body(call: CallView, paint: Painter, width: int) -> list[str]:
         rows = _rows(worded(call.changes()), width)
         if rows:
             return _cut(rows, CARD_DIFF_ROWS, paint, width, end=False)
-    if call.item.status == "failed" or call.tool.kind == "execute":
+    if call.item.status == "failed" or call.tool.kind in ("execute", "other"):
         left_out, lines = call.output()
         rows = _rows([_dimmed(line) for line in lines], width)
         return _cut(rows, CARD_ROWS, paint, width, end=True, before=left_out, lines=len(lines))
-    return []
+    links = _rows([[("dim", link)] for link in call.links()], width)
+    return _cut(links, CARD_ROWS, paint, width, end=False)
 
 
 def _rows(lines: Iterable[Fragments], width: int) -> list[Fragments]:

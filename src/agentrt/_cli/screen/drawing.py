@@ -23,6 +23,7 @@ from ..repl.view import (
     View,
     how_it_ended,
     how_it_failed,
+    task_text,
     tool_title,
 )
 from ..session_view import SessionView
@@ -93,8 +94,8 @@ class Drawing:
         if any(entry.status != "completed" for entry in view.plan):
             shown += _plan_lines(view.plan, width)
         for task in view.tasks.values():
-            title = one_line(task.title or task.id, max(10, width - 20))
-            shown += [("busy", "⚙ "), ("dim", f"in the background: {title}\n")]
+            text = one_line(task_text(task), max(10, width - 20))
+            shown += [("busy", "⚙ "), ("dim", f"in the background: {text}\n")]
         return shown
 
     # --- printed text
@@ -183,8 +184,7 @@ class Drawing:
 
     def task_changed(self, task: Task, *, over: bool) -> None:
         if over:
-            title = one_line(task.title or task.id)
-            text = f"⚙ in the background: {title}: {plain(task.status)}"
+            text = f"⚙ in the background: {plain(task.status)}: {task_text(task)}"
             self.page.line(("dim", text), kind="card")
 
     def remark(self, level: str, text: str) -> None:

@@ -25,6 +25,8 @@ def of_message(m: wire.Message) -> Notice | None:
             kind = info.get("rateLimitType") or "rate"
             level = "error" if status == "rejected" else "warning"
             text = f"{str(kind).replace('_', ' ')} limit: {str(status).replace('_', ' ')}"
+            if (used := wire.number(info.get("utilization"))) is not None:
+                text += f", {used:.0%} used"
             return Notice(level, "rate_limit", text, m.rate_limit_info)  # type: ignore[arg-type]
         case wire.AuthStatus():
             output = m.output if isinstance(m.output, list) else []

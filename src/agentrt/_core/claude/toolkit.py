@@ -44,6 +44,9 @@ TOOLS: dict[str, ToolDisplay] = {
     "ToolSearch": ToolDisplay("search", "Search tools: {query}"),
     "WebFetch": ToolDisplay("fetch", "Fetch {url}"),
     "WebSearch": ToolDisplay("fetch", "Search the web: {query}"),
+    # run by the model's provider
+    "web_search": ToolDisplay("fetch", "Search the web: {query}"),
+    "web_fetch": ToolDisplay("fetch", "Fetch {url}"),
     "Task": ToolDisplay("think", "{description}"),
     "Agent": ToolDisplay("think", "{description}"),
     "Workflow": ToolDisplay("think", "{description}"),

@@ -6,6 +6,7 @@ import base64
 import binascii
 import re
 import shlex
+from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
 from msgspec import UNSET, UnsetType, ValidationError, convert, json, to_builtins
@@ -258,6 +259,7 @@ def _describe_media(item: Item, called: ToolCalled) -> str | None:
         case wire.WebSearchThreadItem():
             called.title, called.kind, called.input = _search(item)
             if item.results is not None:
+                called.content = [link for each in item.results for link in _found(each)]
                 called.output = item.results
         case wire.ImageViewThreadItem():
             called.title, called.kind = item.path, "read"
@@ -266,7 +268,7 @@ def _describe_media(item: Item, called: ToolCalled) -> str | None:
             called.title = f"Sleep {item.duration_ms / 1000:g} s"
             called.input = {"durationMs": item.duration_ms}
         case wire.ImageGenerationThreadItem():
-            called.title = "Generate an image"
+            called.title = ": ".join(filter(None, ("Generate an image", item.revised_prompt)))
             called.input = _without_none(
                 prompt=item.revised_prompt,
                 images=[each.path for each in item.input_images or ()] or None,
@@ -306,6 +308,14 @@ def _search(item: wire.WebSearchThreadItem) -> tuple[str, str, JsonObject]:
             )
         case _:
             return item.query or "Search the web", "search", {"query": item.query}
+
+
+def _found(result: Any) -> Iterator[ToolContent]:
+    """Yield a result of a search as a link."""
+    match result:
+        case {"url": str(url), **about}:
+            title = about.get("title")
+            yield ToolText(ResourceLink(uri=url, name=title if isinstance(title, str) else url))
 
 
 def _generated(item: wire.ImageGenerationThreadItem) -> list[ToolContent] | UnsetType:

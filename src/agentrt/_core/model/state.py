@@ -448,19 +448,11 @@ class SessionState:
         item = self._items.get(event.item)
         if item is None:
             return
-        patch = event.patch
-        if "tool" in patch:
-            known = item.tool or ToolCall()
-            tool = msgspec.structs.replace(
-                known, **_patch(known.cut, _typed(patch["tool"], _TOOL_TUPLES))
-            )
-            patch = {**patch, "tool": tool}
-        patch = _patch(item.cut, _typed(patch, _ITEM_TUPLES))
-        if patch.get("status") in TERMINAL:
+        if event.patch.get("status") in TERMINAL:
             self._open.pop(event.item, None)
-        elif "status" in patch:
+        elif "status" in event.patch:
             self._open[event.item] = None
-        self._items[event.item] = msgspec.structs.replace(item, **patch)
+        self._items[event.item] = updated_item(item, event.patch)
 
     def _item_closed(self, event: ItemClosed) -> None:
         item = self._items.get(event.item)
@@ -593,6 +585,19 @@ _TOOL_TUPLES: Final[JsonObject] = {
     "locations": tuple[JsonObject, ...],
 }
 """The types of the members of an item and a tool call that are lists in JSON."""
+
+
+def updated_item(item: Item, patch: JsonObject) -> Item:
+    """Return an item with the changes of an `ItemUpdated`.
+
+    The patch of an event that came as JSON has plain objects in place of content blocks; they
+    become blocks. Raises `msgspec.ValidationError` if they are not of the form of blocks.
+    """
+    if "tool" in patch:
+        known = item.tool or ToolCall()
+        changed = _patch(known.cut, _typed(patch["tool"], _TOOL_TUPLES))
+        patch = {**patch, "tool": msgspec.structs.replace(known, **changed)}
+    return msgspec.structs.replace(item, **_patch(item.cut, _typed(patch, _ITEM_TUPLES)))
 
 
 def _typed(patch: JsonObject, forms: JsonObject) -> JsonObject:

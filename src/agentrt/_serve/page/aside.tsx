@@ -5,6 +5,7 @@ import { fetchAll, queue, say, stopTask } from "./actions.js";
 import { setDraft } from "./composer.js";
 import { wordsOf } from "./content.js";
 import { cutsOf } from "./cuts.js";
+import { factsOf } from "./format.js";
 import { icon, iconButton } from "./html.js";
 import { sendingHere } from "./pending.js";
 import { isOver } from "./client.js";
@@ -86,8 +87,7 @@ function Tasks({ tasks, offline, off }: { tasks: readonly w.Task[]; offline: boo
                   {oneLine(task.title || task.kind || task.id)}
                 </span>
                 <small>
-                  {oneLine(task.status ?? "running")}
-                  {task.detail ? ` · ${oneLine(task.detail, 120)}` : ""}
+                  {[oneLine(task.status ?? "running"), ...factsOf(task)].map((each) => oneLine(each, 120)).join(" · ")}
                 </small>
                 {!ended && !off && <button onClick={() => stopTask(task.id)}>{icon("stop")}Stop</button>}
               </li>

@@ -2,7 +2,7 @@
 
 import { fork, restore } from "./actions.js";
 import { showChanges } from "./changes.js";
-import { count, moment, money } from "./format.js";
+import { count, duration, moment, money } from "./format.js";
 import { iconButton, memo } from "./html.js";
 import { oneLine } from "./safe.js";
 import { ui } from "./store.js";
@@ -44,6 +44,8 @@ export const Ending = memo(({ turn }: { turn: w.TurnRecord }) => {
   const facts = [
     usage?.total_tokens != null && `${count(usage.total_tokens)} tokens`,
     usage?.cost != null && money(usage.cost, usage.currency),
+    usage?.api_s != null && usage.api_s >= 1 && `API ${duration(usage.api_s)}`,
+    usage?.first_token_s != null && usage.first_token_s >= 1 && `first token ${duration(usage.first_token_s)}`,
   ].filter(Boolean);
   if (outcome === "completed") {
     return facts.length ? <p class="ending">{facts.join(" · ")}</p> : null;

@@ -78,3 +78,9 @@ export function ending(path: string): string {
   const name = path.split("/").pop() ?? "";
   return name.includes(".") ? (name.split(".").pop() ?? "") : name;
 }
+
+/** The progress or the report of work in the background, and what it has used. */
+export const factsOf = ({ detail, usage }: w.Task): string[] => {
+  const used = usage?.total_tokens;
+  return [detail ?? "", used == null ? "" : `${count(used)} tokens`].filter(Boolean);
+};

@@ -7,7 +7,7 @@ import { isOver } from "./client.js";
 import { copyText } from "./clipboard.js";
 import { BlockView, Markdown, wordsOf } from "./content.js";
 import { missing } from "./cuts.js";
-import { duration } from "./format.js";
+import { duration, factsOf } from "./format.js";
 import { icon, iconButton, memo } from "./html.js";
 import { More } from "./more.js";
 import type { Outline } from "./shape.js";
@@ -62,6 +62,11 @@ export class Row extends Component<RowProps> {
     const live = ui().link.status === "open" && model().server?.role !== "viewer";
     return live ? tasks.find((task) => task.item === this.props.id && !isOver(task))?.id : undefined;
   });
+  /** The progress or the report of the work in the background that it has begun. */
+  report = computed(() => {
+    const task = [...this.props.seat.view.tasks.values()].findLast((each) => each.item === this.props.id);
+    return task ? factsOf(task).join(" · ") : "";
+  });
   /** What was begun by it, in words. */
   steps = computed(() => {
     const inner = this.props.outline.value.children.get(this.props.id);
@@ -94,6 +99,7 @@ export class Row extends Component<RowProps> {
             <ToolCard
               item={item}
               steps={this.steps.value}
+              report={this.report.value}
               times={this.times.value}
               now={now}
               open={open}

@@ -81,11 +81,13 @@ type Props = {
   stale: boolean;
   /** What a sub-agent does for it, in words. */
   steps: string;
+  /** The progress or the report of the work in the background that it has begun. */
+  report: string;
   /** What a sub-agent did for it. */
   children: Shown;
 };
 
-export const ToolCard = memo(({ item, times, now, open, cwd, stale, steps, children }: Props) => {
+export const ToolCard = memo(({ item, times, now, open, cwd, stale, steps, report, children }: Props) => {
   const tool = item.tool ?? {};
   const status = item.status ?? "running";
   const content = tool.content ?? [];
@@ -116,8 +118,13 @@ export const ToolCard = memo(({ item, times, now, open, cwd, stale, steps, child
         {shown && tool.input != null && Fold("input", "Input", tool.input)}
         {shown && tool.input == null && tool.input_text && Fold("input", "Input so far", tool.input_text)}
         {shown && More(item)}
-        {shown && tool.output != null && content.length === 0 && !item.text && Fold("output", "Output", tool.output)}
+        {shown && tool.output != null && Structured(item, content.length > 0)}
         {children}
+        {report && (
+          <p class="report" dir="auto">
+            {report}
+          </p>
+        )}
       </div>
     </details>
   );
@@ -145,6 +152,14 @@ function Parts(item: w.Item, content: readonly w.ToolContent[], cwd: string): Sh
     }
   });
   return [item.text && <Terminal key="text" text={item.text} />, parts];
+}
+
+/** Kinds of calls whose structured result repeats their output. */
+const REPEATING = ["execute", "read", "edit"];
+
+function Structured(item: w.Item, hasContent: boolean): Shown {
+  if (!hasContent && !item.text) return Fold("output", "Output", item.tool?.output);
+  return !REPEATING.includes(item.tool?.kind ?? "") && Fold("output", "Structured result", item.tool?.output);
 }
 
 const Fold = (name: string, title: string, value: unknown): Shown => (

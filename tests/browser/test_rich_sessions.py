@@ -1,0 +1,253 @@
+"""One session with a message of every kind, seen by a browser, a terminal and an ACP client.
+
+The agent carries out one step after the other. A step is over when each of the three shows it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shlex
+import subprocess
+import sys
+import termios
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyte
+import pytest
+
+from browser.kit import phase, serving
+from browser.pages import NewPage, Page
+from everything.marks import CLAUDE, CODEX, COMMAND, PICTURE, STRUCTURED, USED
+from everything.stepping import PIXEL
+
+AGENTS = Path(__file__).parents[1] / "everything"
+
+PATIENCE = 20.0
+VIEWERS = ("page", "terminal", "ACP client")
+
+OPEN_ALL = """() => {
+  for (const each of document.querySelectorAll("main details:not([open]) > summary")) each.click();
+}"""
+
+SHOWN = """() => [...document.querySelectorAll("body")].map((each) => each.innerText).join("\\n")
+  + [...document.querySelectorAll("img")].map((each) => each.alt + each.src).join("\\n")
+  + [...document.querySelectorAll("a")].map((each) => each.href).join("\\n")"""
+
+
+class Editor:
+    """An ACP client of `agentrt acp --attach`."""
+
+    def __init__(self, server: str, env: dict[str, str], folder: Path) -> None:
+        self.updates: list[dict[str, Any]] = []
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "agentrt", "acp", "--attach", server],
+            cwd=folder,
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self.results: dict[int, dict[str, Any]] = {}
+        self._requests = 0
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            message = json.loads(line)
+            if message.get("method") == "session/update":
+                self.updates.append(message["params"]["update"])
+            elif "method" not in message:
+                self.results[message["id"]] = message
+
+    def start(self, method: str, **params: Any) -> int:
+        """Send a request, and return its id."""
+        assert self._process.stdin is not None
+        self._requests += 1
+        id = self._requests
+        message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+        self._process.stdin.write(json.dumps(message).encode() + b"\n")
+        self._process.stdin.flush()
+        return id
+
+    def request(self, method: str, **params: Any) -> dict[str, Any]:
+        """Send a request, and return the result."""
+        id = self.start(method, **params)
+        until(lambda: id in self.results, method)
+        assert "result" in self.results[id], self.results[id]
+        result: dict[str, Any] = self.results[id]["result"]
+        return result
+
+    def end(self) -> None:
+        self._process.kill()
+        with self._process:
+            self._reader.join()
+
+    @property
+    def text(self) -> str:
+        shown = [*self.updates, *self.results.values()]
+        return json.dumps(shown, ensure_ascii=False)
+
+
+class Terminal:
+    """`agentrt attach` on a terminal of 40 lines, with all that has scrolled out of it."""
+
+    def __init__(self, server: str, env: dict[str, str], folder: Path) -> None:
+        self._master, slave = pty.openpty()
+        termios.tcsetwinsize(slave, (40, 120))
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "agentrt", "attach", server],
+            cwd=folder,
+            env=env,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+        )
+        os.close(slave)
+        self._screen = pyte.HistoryScreen(120, 40, history=100_000, ratio=0.5)
+        self._stream = pyte.ByteStream(self._screen)
+        self._lock = threading.Lock()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        while True:
+            try:
+                data = os.read(self._master, 65536)
+            except OSError:
+                return
+            with self._lock:
+                self._stream.feed(data)
+
+    def type(self, keys: str) -> None:
+        os.write(self._master, keys.encode())
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._reader.join()
+        os.close(self._master)
+
+    @property
+    def text(self) -> str:
+        with self._lock:
+            past = [
+                "".join(line[x].data for x in range(120)).rstrip()
+                for line in self._screen.history.top
+            ]
+            return "\n".join([*past, *(line.rstrip() for line in self._screen.display)])
+
+
+class Viewers:
+    """The three viewers of a session, and the agent's steps."""
+
+    def __init__(self, page: Page, terminal: Terminal, editor: Editor, session: str) -> None:
+        self.page, self.terminal, self.editor = page, terminal, editor
+        self.session = session
+
+    def texts(self) -> dict[str, str]:
+        self.page.evaluate(OPEN_ALL)
+        texts = {
+            "page": self.page.evaluate(SHOWN),
+            "terminal": self.terminal.text,
+            "ACP client": self.editor.text,
+        }
+        return {
+            who: text.replace(PIXEL, PICTURE).replace("[image: image/png", PICTURE)
+            for who, text in texts.items()
+        }
+
+    def look(self, marks: Collection[str]) -> None:
+        """Open what a viewer shows only when it is asked to."""
+        if COMMAND in marks:
+            self.page.get_by_label("Message the agent").fill(f"/{COMMAND}")
+            self.terminal.type(f"/{COMMAND}")
+        if USED in marks:
+            phase(self.page, "Idle")
+            self.terminal.type("/cost\r")
+        if STRUCTURED in marks:
+            until(lambda: "linked-name" in self.terminal.text, "the call is not shown")
+            self.terminal.type("\x0f")  # Ctrl-O
+            until(lambda: STRUCTURED in self.terminal.text, "the call is not shown in full")
+
+    def look_away(self, marks: Collection[str]) -> None:
+        """Close what `look` has opened."""
+        if COMMAND in marks:
+            self.page.get_by_label("Message the agent").fill("")
+            self.terminal.type("\x7f" * (len(COMMAND) + 1))
+
+    def missing(self, marks: Collection[str]) -> list[tuple[str, str]]:
+        """Return the viewers that do not show a text, with that text."""
+        texts = self.texts()
+        return [
+            (who, mark)
+            for who, text in texts.items()
+            for mark in marks
+            if not any(each in text for each in mark.split("|"))
+        ]
+
+
+def until(check: Callable[[], object], what: str | Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not check():
+        if time.monotonic() > deadline:
+            pytest.fail(what if isinstance(what, str) else str(what()))
+        time.sleep(0.05)
+
+
+@contextmanager
+def viewers(root: Path, new_page: NewPage, agent: str, pipe: Path) -> Iterator[Viewers]:
+    command = shlex.join([sys.executable, str(AGENTS / f"{agent}_agent.py"), str(pipe)])
+    with serving(root, "--protocol", agent, "--command", command) as server, ExitStack() as stack:
+        page = new_page(server.link())
+        phase(page, "Idle")
+        [note] = (root / ".local" / "state" / "agentrt" / "servers").iterdir()
+        about = json.loads(note.read_text())
+        env = {**os.environ, "HOME": str(root), "TERM": "xterm-256color"}
+        env["AGENTRT_SERVE_TOKEN"] = about["token"]
+        editor = Editor(about["url"], env, server.folder)
+        stack.callback(editor.end)
+        capabilities = {"session": {"notices": {}, "configOptions": {"boolean": {}}}}
+        editor.request("initialize", protocolVersion=1, clientCapabilities=capabilities)
+        [session] = editor.request("session/list")["sessions"]
+        editor.request(
+            "session/load", sessionId=session["sessionId"], cwd=str(server.folder), mcpServers=[]
+        )
+        terminal = Terminal(about["url"], env, server.folder)
+        stack.callback(terminal.end)
+        until(lambda: "ready" in terminal.text, "the terminal is not attached")
+        yield Viewers(page, terminal, editor, session["sessionId"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("agent", "marks"), [("claude", CLAUDE), ("codex", CODEX)])
+def test_all_viewers_show_each_message(
+    agent: str, marks: list[tuple[str, ...]], tmp_path: Path, new_page: NewPage
+) -> None:
+    pipe = tmp_path / "steps"
+    os.mkfifo(pipe)
+    with viewers(tmp_path, new_page, agent, pipe) as shown:
+        shown.editor.start(
+            "session/prompt",
+            sessionId=shown.session,
+            prompt=[{"type": "text", "text": "Say everything."}],
+        )
+        with pipe.open("wb", buffering=0) as steps:
+            for each in marks:
+                everywhere = len(each) * len(VIEWERS)
+                assert len(shown.missing(each)) == everywhere, "shown before its step"
+                steps.write(b".")
+                shown.look(each)
+                until(
+                    lambda each=each: not shown.missing(each), lambda each=each: shown.missing(each)
+                )
+                shown.look_away(each)
+        phase(shown.page, "Idle")

@@ -1,0 +1,43 @@
+"""The steps of a scripted agent: a step is carried out when a byte comes through a named pipe.
+
+Standard library only: the agents are programs of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+Message: TypeAlias = dict[str, Any]
+LOCK = threading.Lock()
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAEklEQVR4nGP4z8DAAMIM/4EAAB/uBfttrYqqAAAA"
+    "AElFTkSuQmCC"
+)
+"""A PNG image, in base64."""
+
+
+def send(*messages: Message) -> None:
+    """Write messages in one piece."""
+    with LOCK:
+        sys.stdout.write("".join(json.dumps(each) + "\n" for each in messages))
+        sys.stdout.flush()
+
+
+def received() -> Iterator[Message]:
+    """Yield the messages of the host."""
+    for line in sys.stdin:
+        yield json.loads(line)
+
+
+def play(pipe: Path, steps: list[list[Message]]) -> None:
+    """Write the messages of each step once a byte has been read from the pipe."""
+    with pipe.open("rb", buffering=0) as bytes_read:
+        for step in steps:
+            if not bytes_read.read(1):
+                return
+            send(*step)
