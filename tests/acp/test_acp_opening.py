@@ -466,3 +466,37 @@ def test_an_agent_that_asks_for_permission_during_the_handshake_is_heard() -> No
     peer.ask("_vendor/ready", {}, id=1)
     assert [type(effect).__name__ for effect in peer.effects] == ["ServiceRequested", "Notice"]
     assert peer.methods()[1:] == ["error"]
+
+
+def prompting(modes: object, **options: str) -> Peer:
+    """A peer with these options, whose agent has reported its modes for system prompts."""
+    able = {"loadSession": True, "sessionCapabilities": {"systemPrompt": modes}}
+    opening = Opening(cwd="/project", options=dict(options))
+    return initialized(opening, agentCapabilities=able)
+
+
+@pytest.mark.parametrize(
+    ("option", "mode"), [("system_prompt", "override"), ("append_system_prompt", "append")]
+)
+def test_a_system_prompt_is_sent_to_an_agent_that_takes_it(option: str, mode: str) -> None:
+    peer = prompting({"mode": {"override": {}}}, **{option: "You are a cat."})
+    assert peer.last("session/new")["params"]["systemPrompt"] == {
+        "mode": mode,
+        "content": [{"type": "text", "text": "You are a cat."}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("modes", "option", "message"),
+    [
+        (None, "system_prompt", "does not take a system prompt"),
+        (None, "append_system_prompt", "does not take a system prompt"),
+        ({}, "system_prompt", "use `append_system_prompt`"),
+    ],
+)
+def test_a_session_does_not_start_without_its_system_prompt(
+    modes: object, option: str, message: str
+) -> None:
+    failed = prompting(modes, **{option: "You are a cat."}).only(StartFailed)
+    assert failed.error.code == "unsupported"
+    assert message in failed.error.message

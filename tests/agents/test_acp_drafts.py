@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Literal
+
 import pytest
 import trio
 
-from .lab import Lab
+from .lab import Lab, model_server, prepare
 from .story import session_with
 
 pytestmark = [pytest.mark.real_agent]
@@ -17,3 +20,26 @@ async def test_the_providers_are_listed_by_a_raw_call(lab: Lab) -> None:
         async with session_with(lab) as (session, _):
             found = await session.call("providers/list")
     assert isinstance(found["providers"], list)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(
+    ("agent", "option"),
+    [
+        ("claude-agent-acp", "system_prompt"),
+        ("claude-agent-acp", "append_system_prompt"),
+        ("codex-acp", "append_system_prompt"),
+    ],
+)
+async def test_a_system_prompt_reaches_the_model(
+    agent: str, option: str, version: Literal[1, 2], installed: Path, tmp_path: Path
+) -> None:
+    with model_server(tmp_path, bodies=True) as model:
+        lab = prepare(agent, model, installed, tmp_path)
+        lab.acp_version = version
+        prompt = {option: "Answer like a-cat-of-42."}
+        with trio.fail_after(120):
+            async with session_with(lab, options=prompt) as (session, _):
+                result = await session.run("Please [[text]]")
+        assert result.outcome == "completed"
+        assert "a-cat-of-42" in model.log.read_text()

@@ -70,13 +70,21 @@ def test_a_schema_that_is_none_is_wrong_usage(program: Program, said: str, messa
 
 @pytest.mark.parametrize(
     "said",
-    [("--system", "x"), ("--append-system", "x"), ("--json-schema", "{}"), ("--max-turns", "1")],
+    [("--json-schema", "{}"), ("--max-turns", "1")],
 )
 def test_what_an_agent_has_no_option_for_is_wrong_usage(
     program: Program, said: tuple[str, str]
 ) -> None:
     stderr = program.demo("hello", *said, status=2).stderr
     assert f"demo has no equivalent of {said[0]}" in stderr
+
+
+@pytest.mark.parametrize("option", ["--system", "--append-system"])
+def test_an_agent_without_system_prompts_does_not_start_with_one(
+    program: Program, option: str
+) -> None:
+    stderr = program.demo("hello", option, "x", status=None).stderr
+    assert "the agent does not take a system prompt" in stderr
 
 
 def test_the_last_message_goes_to_a_file_too(program: Program) -> None:

@@ -299,8 +299,12 @@ def _add_session(parser: argparse.ArgumentParser) -> None:
         " own id; without ID, choose one of this directory",
     )
     _add_settings(add)
-    add("--system", metavar="TEXT", help="replace the agent's system prompt (Claude Code)")
-    add("--append-system", metavar="TEXT", help="append to the agent's system prompt (Claude Code)")
+    add(
+        "--system",
+        metavar="TEXT",
+        help="replace the agent's system prompt (Claude Code, some others)",
+    )
+    add("--append-system", metavar="TEXT", help="append to the agent's system prompt (same agents)")
     _add_bounds(parser)
     _add_unattended(parser)
 

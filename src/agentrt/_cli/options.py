@@ -283,8 +283,12 @@ def checked(setup: Setup) -> Setup:
     return setup
 
 
+COMMON: Final = ("system_prompt", "append_system_prompt")
+"""Options for Claude Code that agents with ACP may have, too."""
+
+
 def claude_options(options: argparse.Namespace, agent: Agent) -> JsonObject:
-    """Return the options for Claude Code, by the names of `ClaudeOptions`.
+    """Return the options for Claude Code, by the names of `ClaudeOptions`, or for an ACP agent.
 
     Raises `UsageError` if there are some and the agent is a different one.
     """
@@ -295,8 +299,9 @@ def claude_options(options: argparse.Namespace, agent: Agent) -> JsonObject:
         "max_turns": ("--max-turns", options.max_turns),
     }
     given = {name: value for name, (_, value) in fields.items() if value is not None}
-    if given and agent.protocol != "claude":
-        names = ", ".join(fields[name][0] for name in given)
+    lacks = [name for name in given if name not in COMMON or agent.protocol != "acp"]
+    if lacks and agent.protocol != "claude":
+        names = ", ".join(fields[name][0] for name in lacks)
         raise UsageError(f"{agent.name} has no equivalent of {names}; Claude Code has")
     return given
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, ValidationError, field
 
-from ..model.content import Block, JsonObject, ToolContent
+from ..model.content import Block, JsonObject, Text, ToolContent
 from ..wire.json import lenient
 
 
@@ -457,6 +457,25 @@ class McpCapabilities(AcpMessage):
     sse: bool | None = None
 
 
+class SystemPromptModes(AcpMessage):
+    """Ways to apply a client's system prompt, other than adding it to the agent's own."""
+
+    override: Marker | None = None
+
+
+class SystemPromptCapability(AcpMessage):
+    """A draft: the agent takes a system prompt for a session."""
+
+    mode: SystemPromptModes | None = None
+
+
+class SystemPrompt(AcpMessage):
+    """A draft: a client's system prompt. `mode` is `append` or `override`."""
+
+    mode: str
+    content: list[Text]
+
+
 class AgentSessionCapabilities(AcpMessage):
     """Session methods that the agent supports."""
 
@@ -466,6 +485,7 @@ class AgentSessionCapabilities(AcpMessage):
     close: Marker | None = None
     additional_directories: Marker | None = None
     fork: Marker | None = None
+    system_prompt: SystemPromptCapability | None = None
 
 
 class AgentAuthCapabilities(AcpMessage):
@@ -603,6 +623,7 @@ class NewSessionRequest(AcpMessage):
     cwd: str
     mcp_servers: list[AcpMcpServer]
     additional_directories: list[str] | None = None
+    system_prompt: SystemPrompt | None = None
 
 
 class NewSessionResponse(OfferedSettings):
@@ -618,6 +639,7 @@ class LoadSessionRequest(AcpMessage):
     cwd: str
     mcp_servers: list[AcpMcpServer]
     additional_directories: list[str] | None = None
+    system_prompt: SystemPrompt | None = None
 
 
 class LoadSessionResponse(OfferedSettings):
@@ -631,6 +653,7 @@ class ResumeSessionRequest(AcpMessage):
     cwd: str
     mcp_servers: list[AcpMcpServer] | None = None
     additional_directories: list[str] | None = None
+    system_prompt: SystemPrompt | None = None
 
 
 class ResumeSessionResponse(OfferedSettings):

@@ -34,6 +34,8 @@ from .messages import (
     SessionMessage,
     SessionMessageChunk,
     SubagentUpdate,
+    SystemPrompt,
+    SystemPromptCapability,
     ToolLocation,
     TurnUsage,
     Update,
@@ -295,7 +297,7 @@ class SessionCapabilities2(AcpMessage):
     delete: Marker | None = None
     fork: Marker | None = None
     additional_directories: Marker | None = None
-    system_prompt: JsonObject | None = None
+    system_prompt: SystemPromptCapability | None = None
     archive: Marker | None = None
     status: Marker | None = None
     title: Marker | None = None
@@ -371,6 +373,7 @@ class NewSessionRequest2(AcpMessage):
     cwd: str
     mcp_servers: list[AcpMcpServer] | None = None
     additional_directories: list[str] | None = None
+    system_prompt: SystemPrompt | None = None
 
 
 class ResumeSessionRequest2(AcpMessage):
@@ -381,6 +384,7 @@ class ResumeSessionRequest2(AcpMessage):
     mcp_servers: list[AcpMcpServer] | None = None
     additional_directories: list[str] | None = None
     replay_from: ReplayFrom | None = None
+    system_prompt: SystemPrompt | None = None
 
 
 class SetConfigOptionResponse2(AcpMessage):

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator
 from hashlib import sha256
 from typing import Any
 
-from msgspec import ValidationError, convert
+from msgspec import ValidationError, convert, structs
 
 from ..errors import LocalProtocolError
-from ..model.content import JsonObject
+from ..model.content import JsonObject, Text
 from ..model.driver import ModesSet, Opening, Started, StartFailed
 from ..model.events import ErrorInfo
 from ..model.fork_point import ForkPoint
@@ -37,6 +37,7 @@ from .messages import (
     Implementation,
     McpCapabilities,
     PromptCapabilities,
+    SystemPrompt,
 )
 from .settings import AcpSettingChange, AcpSettings, UnsupportedAcpSetting
 from .stream import AcpStream
@@ -195,6 +196,11 @@ class AcpHandshake:
                     self._fail("rejected", "the agent can fork a session only at its end")
                     return
                 meta = with_point(meta, opening.fork_at)
+        try:
+            prompt = self._system_prompt()
+        except LocalProtocolError as error:
+            self._fail("unsupported", str(error))
+            return
         # A replay is wanted unless the host says otherwise: loading repeats the conversation.
         wants_history = opening.options.get("replay", True) is not False
         opens = self._wire.opening(
@@ -207,7 +213,30 @@ class AcpHandshake:
         if self._resumes:
             assert opening.resume is not None
             self._stream.expect(opening.resume, replay=True)
-        self._channel.request(self._method, opens.request, self._answered)
+        request = opens.request
+        if prompt is not None:
+            request = structs.replace(request, system_prompt=prompt)
+        self._channel.request(self._method, request, self._answered)
+
+    def _system_prompt(self) -> SystemPrompt | None:
+        """Return the system prompt for the session, or None without one.
+
+        Raises `LocalProtocolError` if the agent does not take it.
+        """
+        options = self._opening.options
+        override = options.get("system_prompt")
+        text = options.get("append_system_prompt") if override is None else override
+        if text is None:
+            return None
+        sessions = self.agent.session_capabilities
+        offered = sessions.system_prompt if sessions is not None else None
+        if offered is None:
+            raise LocalProtocolError("the agent does not take a system prompt")
+        if override is not None and (offered.mode is None or offered.mode.override is None):
+            raise LocalProtocolError(
+                "the agent only adds to its own system prompt; use `append_system_prompt`"
+            )
+        return SystemPrompt("append" if override is None else "override", [Text(text)])
 
     @property
     def _resumes(self) -> bool:

@@ -222,6 +222,7 @@ class AcpWire2:
                     session.additional_directories if session is not None else None
                 ),
                 fork=session.fork if session is not None else None,
+                system_prompt=session.system_prompt if session is not None else None,
             ),
             auth=AgentAuthCapabilities(logout=Marker() if answer.auth_methods else None),
         )

@@ -43,7 +43,15 @@ if TYPE_CHECKING:
     from ..session.session import Session
     from ..tools.server import InProcessServer
 
-OPTIONS = ("capabilities", "config", "meta", "replay", "session")
+OPTIONS = (
+    "append_system_prompt",
+    "capabilities",
+    "config",
+    "meta",
+    "replay",
+    "session",
+    "system_prompt",
+)
 
 
 def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
@@ -59,6 +67,7 @@ def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
             ' options={"config": {…}} (of their own `modes.options`) or {"meta": {…}}'
         )
     check_dicts(agent, opening, "capabilities", "config", "meta")
+    _check_prompts(agent, opening)
     check_fork(opening)
     own = not (isinstance(offer.files, bool) and isinstance(offer.terminals, bool))
     if own and agent.acp_version > 1:
@@ -174,6 +183,21 @@ def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
 
     connect = connection(agent, offer, program)
     return ProtocolSetup(opening, make_driver, connect, around_session, offer)
+
+
+def _check_prompts(agent: Agent, opening: Opening) -> None:
+    """Check the system prompts.
+
+    Raises `TypeError` unless they are strings, and `ValueError` for two of them.
+    """
+    given = [name for name in ("system_prompt", "append_system_prompt") if name in opening.options]
+    for name in given:
+        value = opening.options[name]
+        if not isinstance(value, str | None):
+            kind = type(value).__name__
+            raise TypeError(f"option {name!r} of {agent.name} must be a str, not {kind}")
+    if len([name for name in given if opening.options[name] is not None]) > 1:
+        raise ValueError("ACP has one system prompt: give system_prompt or append_system_prompt")
 
 
 def _with_claude_rules(opening: Opening, offer: Offer) -> Opening:
