@@ -59,8 +59,6 @@ EXPECTATIONS: Final[dict[str, Expectation]] = {
     ),
     "kimi": Expectation(),
     "vibe": Expectation(notes="asks only in its mode `ask`"),
-    "kilo": Expectation(),
-    "pi": Expectation(),
     "opencode": Expectation(says_what_it_lost=False),
     "qwen": Expectation(finds_tools_late=True, notes="offers MCP tools only after its first turns"),
 }

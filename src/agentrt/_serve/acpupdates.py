@@ -99,6 +99,11 @@ class Updates:
         self._met: set[str] = set()
         self._tasks: dict[str, Task] = dict(state.tasks) if knows else {}
         """Background work as it was last sent."""
+        self._work: dict[str, dict[str, None]] = {}
+        """The ids of the background work that each call began."""
+        for task in self._tasks.values():
+            if task.item is not None:
+                self._work.setdefault(task.item, {})[task.id] = None
         # Values as they were last sent. The initial modes are part of an answer.
         self._whole: dict[str, object] = {"modes": state.modes}
         if knows:
@@ -132,17 +137,17 @@ class Updates:
             for update in [u for name in WHOLE for u in self._changed(name)]:
                 changed = True
                 yield update
-            for task in [each for id, each in self._state.tasks.items() if self._is_new(id, each)]:
+            known = self._tasks
+            for task in [t for id, t in self._state.tasks.items() if known.get(id) is not t]:
                 changed = True
                 yield self._task(task)
-
-    def _is_new(self, id: str, task: Task) -> bool:
-        return self._tasks.get(id) != task
 
     def _task(self, task: Task) -> JsonObject:
         """Return background work as a tool call: the one that began it, or one of its own."""
         known = task.id in self._tasks
         self._tasks[task.id] = task
+        if task.item is not None:
+            self._work.setdefault(task.item, {})[task.id] = None
         item = self._state.items.get(task.item or "")
         if item is not None:
             head = {"sessionUpdate": "tool_call_update", "toolCallId": item.id}
@@ -162,9 +167,8 @@ class Updates:
         """Return all fields of a tool call except its id, with the work that it began."""
         text = self._state.text(item.id)
         call = _call(item, item.tool or ToolCall(), text, self._terminals)
-        for task in self._tasks.values():
-            if task.item == item.id:
-                call["content"] += _task_content(task)
+        for id in self._work.get(item.id, ()):
+            call["content"] += _task_content(self._tasks[id])
         return call
 
     def _item(self, item: Item, new: bool, repeat: Callable[[], bool]) -> list[JsonObject]:
