@@ -51,6 +51,7 @@ from .messages2 import (
     OfferedSettings2,
     ReplayFrom,
     ResumeSessionRequest2,
+    SessionCapabilities2,
     SetConfigOptionResponse2,
     UpdateFrame2,
 )
@@ -203,9 +204,9 @@ class AcpWire2:
     def read_agent(self, raw: JsonObject, channel: Channel) -> AgentGreeting:
         """Read the answer to `initialize`. Resume, list and close are part of every agent."""
         answer = channel.read(raw, InitializeResponse2, "the answer to initialize")
-        session = answer.capabilities.session if answer.capabilities is not None else None
-        prompt = session.prompt if session is not None else None
-        mcp = session.mcp if session is not None else None
+        given = answer.capabilities.session if answer.capabilities is not None else None
+        session = SessionCapabilities2() if given is None else given
+        prompt, mcp = session.prompt, session.mcp
         capabilities = AgentCapabilities(
             prompt_capabilities=PromptCapabilities(
                 prompt is not None and prompt.image is not None,
@@ -215,14 +216,12 @@ class AcpWire2:
             mcp_capabilities=McpCapabilities(http=mcp is not None and mcp.http is not None),
             session_capabilities=AgentSessionCapabilities(
                 list=Marker(),
-                delete=session.delete if session is not None else None,
+                delete=session.delete,
                 resume=Marker(),
                 close=Marker(),
-                additional_directories=(
-                    session.additional_directories if session is not None else None
-                ),
-                fork=session.fork if session is not None else None,
-                system_prompt=session.system_prompt if session is not None else None,
+                additional_directories=session.additional_directories,
+                fork=session.fork,
+                system_prompt=session.system_prompt,
             ),
             auth=AgentAuthCapabilities(logout=Marker() if answer.auth_methods else None),
         )
