@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import json
 import os
 import re
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
+import trio
+from trio_websocket import open_websocket_url
 
 EXAMPLES: Final = Path(__file__).parents[1] / "examples"
 TIMEOUT_S: Final = 90
@@ -133,6 +140,100 @@ def test_a_driver_of_its_own_works_with_a_pipe_and_in_a_session(folder: Path) ->
     assert done.stdout.splitlines() == ["I leave it. [completed]", "I would run it. [completed]"]
     for name in ("own_driver.py", "mini_driver.py", "mini_agent.py"):
         assert not re.search(r"agentrt[\w.]*\._", (EXAMPLES / name).read_text())
+
+
+@contextlib.contextmanager
+def serving(folder: Path, *command: object, port: int, **env: str) -> Iterator[None]:
+    with subprocess.Popen(
+        [sys.executable, *map(str, command)],
+        cwd=folder,
+        env={**environment(folder), "PYTHONWARNINGS": "ignore", **env},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stderr is not None
+        try:
+            while f":{port}" not in (line := server.stderr.readline()):
+                assert line, server.poll()
+            yield
+        finally:
+            server.terminate()
+            server.communicate(timeout=TIMEOUT_S)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def get(address: str, path: str, headers: dict[str, str]) -> tuple[int, str]:
+    with contextlib.closing(http.client.HTTPConnection(address, timeout=TIMEOUT_S)) as connection:
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+
+def test_everybody_in_a_chat_room_sees_the_same_session(folder: Path) -> None:
+    port = free_port()
+    address = f"127.0.0.1:{port}"
+
+    async def chat(origin: str) -> list[dict[str, Any]]:
+        headers = [(b"Origin", origin.encode())]
+        events = []
+        async with (
+            open_websocket_url(f"ws://{address}/chat", extra_headers=headers) as ann,
+            open_websocket_url(f"ws://{address}/chat", extra_headers=headers) as bob,
+        ):
+            await ann.send_message(json.dumps({"prompt": "create note.txt with hello"}))
+            while not events or events[-1]["kind"] != "turn.ended":
+                events.append(json.loads(await bob.get_message()))
+                if events[-1]["kind"] == "permission.opened":
+                    said = {"answer": events[-1]["request"], "allow": True}
+                    await bob.send_message(json.dumps(said))
+        return events
+
+    with serving(folder, EXAMPLES / "chat_server.py", port, port=port):
+        assert trio.run(chat, f"http://{address}")[-1]["outcome"] == "completed"
+        upgrade = {
+            "Upgrade": "websocket",
+            "Connection": "Upgrade",
+            "Sec-WebSocket-Version": "13",
+            "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+            "Origin": "https://other.example",
+        }
+        assert get(address, "/chat", upgrade)[0] == 403
+        status, page = get(address, "/", {})
+    assert (folder / "note.txt").read_text() == "hello\n"
+    assert (status, page) == (200, (EXAMPLES / "chat_page.html").read_text())
+
+
+def test_a_user_reaches_only_sessions_of_their_own(folder: Path) -> None:
+    port = free_port()
+    users = json.dumps({"token-of-ann": "ann", "token-of-bob": "bob"})
+
+    def ask(token: str, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        with contextlib.closing(connection):
+            connection.request(method, path, json.dumps(body), headers)
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+
+    command = ("-m", "uvicorn", "--port", port, "--app-dir", EXAMPLES, "fastapi_login:app")
+    with serving(folder, *command, port=port, APP_USERS=users):
+        assert ask("another", "POST", "/sessions")[0] == 401
+        _, created = ask("token-of-ann", "POST", "/sessions")
+        prompts = f"/sessions/{created['session']}/prompts"
+        text = {"text": "read README.md"}
+        assert ask("token-of-bob", "POST", prompts, text)[0] == 404
+        assert ask("token-of-bob", "GET", "/sessions") == (200, [])
+        assert ask("token-of-ann", "GET", "/sessions") == (200, [created["session"]])
+        status, result = ask("token-of-ann", "POST", prompts, text)
+        assert (status, result["outcome"]) == (200, "completed")
+        requests = prompts.replace("/prompts", "/requests")
+        assert ask("token-of-ann", "GET", requests) == (200, {})
 
 
 def test_every_example_is_in_the_list() -> None:

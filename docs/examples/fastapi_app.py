@@ -1,4 +1,4 @@
-"""A FastAPI application with an agent behind it: `uvicorn fastapi_app:app`."""
+"""A FastAPI application with an agent: `uvicorn fastapi_app:app`."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ async def create() -> dict[str, str]:
 
 @app.get("/sessions/{id}/ask")
 async def ask(id: str, prompt: str) -> StreamingResponse:
-    """The events of one turn, as server-sent events. Whoever goes away has cancelled it."""
+    """Stream the events of one turn as server-sent events. A disconnect cancels the turn."""
     session: agentrt.Session = app.state.runtime.get(id)
 
     async def events() -> AsyncIterator[bytes]:
@@ -44,7 +44,7 @@ async def ask(id: str, prompt: str) -> StreamingResponse:
 
 @app.websocket("/sessions/{id}/ws")
 async def converse(socket: WebSocket, id: str) -> None:
-    """`{"prompt": TEXT}` starts a turn, `{"stop": true}` cancels the task that is in it."""
+    """Start a turn for each `{"prompt": TEXT}`, and cancel its task for `{"stop": true}`."""
     session: agentrt.Session = app.state.runtime.get(id)
 
     async def answer(prompt: str) -> None:
@@ -53,14 +53,14 @@ async def converse(socket: WebSocket, id: str) -> None:
                 async for event in turn:
                     await socket.send_bytes(msgspec.json.encode(event))
             except WebSocketDisconnect:
-                pass  # the reader below sees it, too
+                pass  # the loop below ends, too
             finally:
-                turn.cancel()  # also where the socket is gone; after the end it does nothing
+                turn.cancel()  # also after a disconnect; no effect after the end
 
     await socket.accept()
     async with asyncio.TaskGroup() as tasks:
         turn: asyncio.Task[None] | None = None
-        # Not `iter_json`: it raises where a send has seen first that the socket is gone.
+        # Not `iter_json`: it raises an error if a send has noticed the disconnect first.
         while (received := await socket.receive())["type"] == "websocket.receive":
             message = json.loads(received["text"])
             if "prompt" in message:

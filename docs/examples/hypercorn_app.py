@@ -1,4 +1,4 @@
-"""Sessions behind a server of one's own: `hypercorn -k trio hypercorn_app:app`."""
+"""Sessions in your own ASGI server: `hypercorn -k trio hypercorn_app:app`."""
 
 import os
 from functools import partial

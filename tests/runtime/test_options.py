@@ -39,7 +39,7 @@ async def test_an_option_like_no_other_is_refused_without_a_guess(door: str) -> 
             pass
 
 
-@pytest.mark.parametrize("name", ["timeout", "system_prompt", "max_turns", "journal"])
+@pytest.mark.parametrize("name", ["timeout", "deadline", "system_prompt", "max_turns", "journal"])
 async def test_a_name_of_another_library_is_refused_with_agentrt_s_own(name: str) -> None:
     with pytest.raises(TypeError, match=f"has no option '{name}'; use "):
         async with DOORS["open_session"](**{name: 5}):

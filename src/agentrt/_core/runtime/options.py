@@ -223,9 +223,12 @@ def check_store(
     return store
 
 
+_DEADLINE = "; use trio.move_on_after around a turn, or limits=agentrt.Limits(turn_timeout_s=…)"
+
 HINTS: Final = {
     "journal": "; use store=…, a file or the result of agentrt.store.open_store",
-    "timeout": "; use trio.move_on_after around a turn, or limits=agentrt.Limits(turn_timeout_s=…)",
+    "timeout": _DEADLINE,
+    "deadline": _DEADLINE,
     "system_prompt": '; use options={"system_prompt": …} (Claude Code)',
     "max_turns": '; use options={"max_turns": …} (Claude Code)',
 }
