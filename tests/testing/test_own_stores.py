@@ -13,7 +13,7 @@ import pytest
 
 import agentrt
 from agentrt._core.store.sqlite import SqliteBackend
-from agentrt.lowlevel import Flush, FlushPart, SessionClaim
+from agentrt.lowlevel import Flush, FlushPart, SessionClaim, StoreReader
 from agentrt.testing import check_store
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -38,8 +38,9 @@ def test_a_file_is_a_store(tmp_path: Path) -> None:
 class WritesForOldClaims(JsonLines):
     def commit(self, flush: Flush) -> None:
         for part in flush.parts:
-            id = next(id for id, claim in self.claims.items() if claim.num == part.place.num)
-            part.place = self.claims[id]
+            for claim in self.claims.values():
+                if claim.num == part.place.num:
+                    part.place = claim
         super().commit(flush)
 
 
@@ -88,6 +89,53 @@ class WritesLate(JsonLines):
 class ReusesOwners(JsonLines):
     def claim(self, session: str, *, reads: bool = False) -> SessionClaim | None:
         return self.claims.get(session)
+
+
+class ReusesOwnersAfterARestart(JsonLines):
+    def open(self) -> None:
+        super().open()
+        self.claims = {id: SessionClaim(claim.num, 1) for id, claim in self.claims.items()}
+
+
+class ReusesOwnersForReading(JsonLines):
+    def claim(self, session: str, *, reads: bool = False) -> SessionClaim | None:
+        return self.claims.get(session) if reads else super().claim(session)
+
+
+class ReusesNumbersOfDeletedSessions(JsonLines):
+    def apply(self, line: Line) -> None:
+        if line.do == "create":
+            self.created = max((claim.num for claim in self.claims.values()), default=0)
+        super().apply(line)
+
+
+class ListsRowsWithoutPrompts(JsonLines):
+    def apply(self, line: Line) -> None:
+        super().apply(line)
+        if line.do == "commit":
+            for part in Flush.decode(line.flush).parts:
+                for id, claim in self.claims.items():
+                    if claim == part.place and part.row is not None:
+                        self.entries[id] = part.row.entry(id, line.at, line.at)
+
+
+class ReturnsValuesThatChange(JsonLines):
+    def reader(self) -> StoreReader:
+        return LoadsWithoutCopy(self)
+
+
+class LoadsWithoutCopy(json_lines.JsonLinesReader):
+    def load(self, session: str, last: int | None = None) -> agentrt.store.LoadedSession | None:
+        return self.backend.loaded.get(session)
+
+
+class WritesEventsTwice(JsonLines):
+    def commit(self, flush: Flush) -> None:
+        for part in flush.parts:
+            for id, claim in self.claims.items():
+                if claim == part.place:
+                    part.first = self.loaded[id].next
+        super().commit(flush)
 
 
 class DiscardsForOldClaims(JsonLines):

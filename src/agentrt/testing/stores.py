@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 from ..errors import StoreInUse
@@ -26,11 +27,13 @@ def check_store(make: Callable[[], Backend]) -> None:
         _check_claims(backend)
         _check_clients(backend)
         _check_lock(make)
-        claim = backend.create("killed", "epoch", _about())
-        backend.commit(Flush([_part(claim, 1, 3)], fsync=True))
+        backend.release(backend.create("killed", "epoch", _about()))
+        killed = backend.claim("killed")
+        assert killed is not None
+        backend.commit(Flush([_part(killed, 1, 3)], fsync=True))
     finally:
         backend.close()  # without `finish`, as if the process had been killed
-    _check_reopened(make)
+    _check_reopened(make, killed)
 
 
 def _about(cwd: str = "/") -> SessionDescription:
@@ -76,6 +79,7 @@ def _check_sessions(backend: Backend) -> None:
     backend.commit(Flush([FlushPart(first, 1, _events(1, 4), row, head, records)]))
     backend.commit(Flush([FlushPart(first, 5, _events(5, 1))]))
     _check_loaded(backend, reader, head)
+    _check_repeated(backend, reader, first)
     second = backend.create("second", "epoch", _about("/other"))
     backend.commit(Flush([FlushPart(second, 1, _events(1, 1), row=_row(cwd="/other"))]))
     _check_lists(reader)
@@ -83,6 +87,15 @@ def _check_sessions(backend: Backend) -> None:
     _expect(backend.delete("second"), False, "delete() of a session that is deleted")
     _expect(reader.load("second"), None, "load() of a session that is deleted")
     _expect(_listed(reader), ["first"], "sessions() after one was deleted")
+    third = backend.create("third", "epoch", _about())
+    assert third.num != second.num, "the number of a deleted session was used again"
+    with contextlib.suppress(Fenced):  # a store may also ignore the part
+        backend.commit(Flush([_part(second, 1, 1)]))
+    _expect(_numbers(backend, "third"), [], "a deleted session's events are in another session")
+    _expect(_listed(reader), ["first"], "sessions() after a commit to a deleted session")
+    row = SessionRow(title=None, prompt="", phase="idle", turns=0, about=_about())
+    backend.commit(Flush([FlushPart(third, 1, _events(1, 1), row)]))
+    _expect(_listed(reader), ["first"], "a session whose row has no prompt must not be listed")
     reader.close()
 
 
@@ -101,6 +114,18 @@ def _check_loaded(backend: Backend, reader: StoreReader, head: Head) -> None:
     _expect([each[0] for each in reader.events("first", 3) or ()], [4, 5], "events() after 3")
     _expect(reader.events("none", 0), None, "events() of an unknown session")
     _expect(reader.records("none", None, 1), None, "records() of an unknown session")
+
+
+def _check_repeated(backend: Backend, reader: StoreReader, first: SessionClaim) -> None:
+    """Check that a repeated flush adds nothing, and that loaded values do not change later."""
+    loaded = reader.load("first")
+    assert loaded is not None
+    for _ in range(2):  # the second time as if the first call had seemed to fail
+        backend.commit(Flush([FlushPart(first, 6, _events(6, 2))]))
+    wanted = ["3", "4", "5", "6", "7"]
+    _expect(_numbers(backend, "first"), wanted, "events of a flush that was committed twice")
+    found = (loaded.next, len(loaded.events))
+    _expect(found, (6, 3), "a result of load() must not change with a later commit")
 
 
 def _check_lists(reader: StoreReader) -> None:
@@ -135,23 +160,32 @@ def _check_claims(backend: Backend) -> None:
     assert new.num == old.num
     assert new.owner > old.owner, "each claim needs a higher number of its owner"
     assert backend.claim("none") is None, "claim() must return None for an unknown session"
-    try:
-        backend.commit(Flush([_part(other, 2, 1), _part(old, 2, 1)]))
-    except Fenced as error:
-        fenced = error.places
-    except Unusable:  # right where only one process writes: this cannot happen then
-        fenced = frozenset({old})
-    else:
-        raise AssertionError("commit() must raise Fenced for a claim that is no longer valid")
-    assert fenced == {old}, "Fenced must name the claims that are no longer valid"
+    _check_fenced(backend, Flush([_part(other, 2, 1), _part(old, 2, 1)]), old)
     assert _numbers(backend, "other") == ["1"], "a flush that was fenced was written in part"
     backend.commit(Flush([_part(new, 2, 1)]))
     assert _numbers(backend, "claimed") == ["1", "2"]
+    reading = backend.claim("claimed", reads=True)
+    assert reading is not None
+    assert reading.owner > new.owner, "a claim with `reads` needs a higher number as well"
+    _check_fenced(backend, Flush([_part(new, 3, 1)]), new)
     backend.discard(old)
     assert _numbers(backend, "claimed") == ["1", "2"], "an earlier claim has discarded the session"
-    backend.discard(new)
+    backend.discard(reading)
     assert backend.claim("claimed") is None, "discard() must delete the session"
     backend.release(other)
+
+
+def _check_fenced(backend: Backend, flush: Flush, invalid: SessionClaim) -> None:
+    """Check that the flush is refused because of that claim."""
+    try:
+        backend.commit(flush)
+    except Fenced as error:
+        places = error.places
+    except Unusable:  # right where only one process writes: this cannot happen then
+        places = {invalid}
+    else:
+        raise AssertionError("commit() must raise Fenced for a claim that is no longer valid")
+    assert set(places) == {invalid}, "Fenced must name the claims that are no longer valid"
 
 
 def _check_clients(backend: Backend) -> None:
@@ -182,21 +216,24 @@ def _check_lock(make: Callable[[], Backend]) -> None:
         second.close()
 
 
-def _check_reopened(make: Callable[[], Backend]) -> None:
+def _check_reopened(make: Callable[[], Backend], killed: SessionClaim) -> None:
     """Check that everything that was committed is there, and that it can be continued."""
     backend = make()
     backend.open()
     try:
         assert _numbers(backend, "killed") == ["1", "2", "3"], "committed events were lost"
-        assert _numbers(backend, "first") == ["3", "4", "5"]
+        assert _numbers(backend, "first") == ["3", "4", "5", "6", "7"]
         reader = backend.reader()
         assert len(reader.answers()) == 3
         assert reader.chats() == {"chat": "first"}
         assert reader.load("second") is None, "a session that was deleted is back"
         reader.close()
-        claim = backend.claim("killed")
-        assert claim is not None
-        backend.commit(Flush([_part(claim, 4, 1)], fsync=True))
+        for reads in (True, False):
+            claim = backend.claim("killed", reads=reads)
+            assert claim is not None
+            assert claim.owner > killed.owner, "a claim must outnumber those before the restart"
+            killed = claim
+        backend.commit(Flush([_part(killed, 4, 1)], fsync=True))
         backend.catch_up()
         backend.tidy(0, 0)
         assert _numbers(backend, "killed") == ["1", "2", "3", "4"], "tidy() dropped what is needed"

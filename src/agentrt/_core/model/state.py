@@ -158,6 +158,14 @@ class SessionState:
     """The fold of a session's events.
 
     `apply` is total: it ignores an event about an unknown item, as a viewer that joined late would.
+
+    - `state`: the last `State`, with the session's phase and its agent.
+    - `turns`: the `TurnRecord`s by id, the oldest first.
+    - `permissions`: the open requests (`PermissionOpened`) by their ids.
+    - `queue`, `paused`: the waiting prompts, and True if they wait for a client to resume them.
+    - `plan`, `tasks`, `usage`, `modes`, `commands`, `title`: from the last event that reported them;
+      `tasks` by id.
+    - `ahead`: the part of the history that is only in a store.
     """
 
     def __init__(self, agent: AgentState | None = None) -> None:

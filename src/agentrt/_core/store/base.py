@@ -90,7 +90,11 @@ class SessionRow(Struct, kw_only=True):
         return self.turns > 0 or bool(self.prompt)
 
     def entry(self, session: str, created: float, updated: float) -> StoreEntry:
-        """Return the entry of the session in lists; times in seconds since the Unix epoch."""
+        """Return the entry of the session in lists.
+
+        `updated` is the time at which this row was committed; both times are seconds since the Unix
+        epoch.
+        """
         about = self.about
         return StoreEntry(
             session=session,
@@ -443,17 +447,17 @@ class Backend(ABC):
     def create(self, session: str, epoch: str, about: SessionDescription) -> SessionClaim:
         """Create a session and claim it. Its first event will have the number 1.
 
-        It is not listed until a row says that it was prompted. Raises `LimitExceeded` if its tenant
-        has reached its number of open sessions.
+        It is not listed until a row says that it was prompted. If several processes share the
+        store, raises `LimitExceeded` if its tenant has reached its number of open sessions.
         """
 
     @abstractmethod
     def claim(self, session: str, *, reads: bool = False) -> SessionClaim | None:
         """Claim a session: earlier claims are no longer valid. Returns None if there is none.
 
-        `reads`: no agent will be started. Raises `SessionElsewhere` if another process owns the
-        session and is alive, and unless `reads` also if its files are on another machine, and
-        `LimitExceeded` as `create` does.
+        `reads`: no agent will be started. If several processes share the store, raises
+        `SessionElsewhere` if another process owns the session and is alive, and unless `reads` also
+        if its files are on another machine, and `LimitExceeded` as `create` does.
         """
 
     @abstractmethod

@@ -9,7 +9,7 @@ MIGRATIONS: Final[tuple[str, ...]] = (
     """
     CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
     CREATE TABLE session(
-        num INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, epoch TEXT NOT NULL,
+        num INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, epoch TEXT NOT NULL,
         generation INTEGER NOT NULL, owner INTEGER NOT NULL, next INTEGER NOT NULL,
         agent TEXT NOT NULL, cwd TEXT NOT NULL, title TEXT, prompt TEXT NOT NULL DEFAULT '',
         phase TEXT NOT NULL, turns INTEGER NOT NULL DEFAULT 0, tenant TEXT NOT NULL DEFAULT '',
