@@ -182,7 +182,7 @@ def _check_fenced(backend: Backend, flush: Flush, invalid: SessionClaim) -> None
     except Fenced as error:
         places = error.places
     except Unusable:  # right where only one process writes: this cannot happen then
-        places = {invalid}
+        places = frozenset({invalid})
     else:
         raise AssertionError("commit() must raise Fenced for a claim that is no longer valid")
     assert set(places) == {invalid}, "Fenced must name the claims that are no longer valid"

@@ -163,8 +163,8 @@ class SessionState:
     - `turns`: the `TurnRecord`s by id, the oldest first.
     - `permissions`: the open requests (`PermissionOpened`) by their ids.
     - `queue`, `paused`: the waiting prompts, and True if they wait for a client to resume them.
-    - `plan`, `tasks`, `usage`, `modes`, `commands`, `title`: from the last event that reported them;
-      `tasks` by id.
+    - `plan`, `usage`, `modes`, `commands`, `title`: from the last event that reported them.
+    - `tasks`: the agent's background tasks by id.
     - `ahead`: the part of the history that is only in a store.
     """
 
