@@ -6,9 +6,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import psutil
@@ -91,6 +91,8 @@ class Lab:
     env: dict[str, str]
     sandbox: Sandbox | None = None
     acp_version: Literal[1, 2] = 1
+    stories: list[Any] = field(default_factory=list)
+    """The stories of its sessions so far."""
 
     @property
     def argv(self) -> tuple[str, ...]:

@@ -48,6 +48,40 @@ class Story:
     def notices(self, code: str) -> list[agentrt.Notice]:
         return [notice for notice in self.all(agentrt.Notice) if notice.code == code]
 
+    def outline(self) -> list[tuple[object, ...]]:
+        """What the log tells, without what differs from run to run: ids, times, the pieces of a
+        text, the text of a turn that was cut off, and the notices about the surroundings."""
+        told: list[tuple[object, ...]] = []
+        types: dict[str, str] = {}
+        text = ""
+        for event in self.events:
+            match event:
+                case agentrt.TurnStarted():
+                    text = ""
+                    told.append(("turn started",))
+                case agentrt.TextDelta(text=piece):
+                    text += piece
+                case agentrt.TurnEnded(outcome=outcome):
+                    answer = text if outcome == "completed" else ""
+                    told.append(("turn ended", outcome, event.stop_reason, event.by, answer))
+                case agentrt.ItemOpened(item=item):
+                    types[item.id] = item.type
+                    if item.tool is not None:
+                        told.append(("call", item.tool.owner))
+                case agentrt.ItemClosed(item=key, status=status):
+                    if types[key] == "tool":
+                        told.append(("call ended", status))
+                case agentrt.PermissionOpened():
+                    told.append(("asked", [option.kind for option in event.options]))
+                case agentrt.events.PermissionClosed():
+                    told.append(("answered", event.outcome, event.by))
+                case agentrt.Notice(code=code, level=level) if level != "info":
+                    if not code.startswith("sandbox"):
+                        told.append(("notice", code))
+                case _:
+                    pass
+        return told
+
     def check(self) -> None:
         """One end per turn, with nothing of it open; nothing opened twice or closed twice."""
         mistakes = list(self._mistakes())
@@ -137,6 +171,7 @@ async def session_with(
     checked after the block. The session is closed then, and none of its processes is left. The
     lab's folder is trusted, unless `more` says something else."""
     story = Story()
+    lab.stories.append(story)
     opening = agentrt.open_session(
         agent_of(lab),
         cwd=lab.work,

@@ -24,6 +24,7 @@ SHAPES = {
     ],
     "project/claude-shapes.md": [str(number) for number in range(1, 52)],
     "project/acp-2-checks.md": [str(number) for number in range(1, 22)],
+    "project/sandbox-checks.md": [str(number) for number in range(1, 36)],
     "project/browser-shapes.md": [
         *(str(number) for number in range(1, 56)),
         *(f"T{number}" for number in range(1, 16)),

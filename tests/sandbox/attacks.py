@@ -166,6 +166,25 @@ def _() -> bool:
     return write(".git/config")
 
 
+plain("lead git to another configuration", lambda: write(".git/commondir"))
+plain("the same in a linked working tree", lambda: write(".git/worktrees/linked/commondir"))
+plain("write the configuration of a submodule", lambda: write(".git/modules/a/b/config", "a"))
+plain("write the hooks of a submodule", lambda: write(".git/modules/a/b/hooks/post-checkout"))
+plain("create hooks where there are none", lambda: write("sub/.git/hooks/post-checkout"))
+
+
+@row("replace the file that leads git to a configuration")
+def _() -> bool:
+    os.unlink(".git/commondir")
+    return write(".git/commondir")
+
+
+@row("git runs a program of the agent's configuration")
+def _() -> bool:
+    shutil.copytree(".git", "other", symlinks=True)
+    return sh("echo ../other > .git/commondir")
+
+
 plain("git config core.fsmonitor", lambda: sh("git config core.fsmonitor 'touch x'"))
 plain("write the hooks of a nested repository", lambda: write("sub/.git/hooks/pre-commit"))
 plain("write .mcp.json that was there", lambda: write(".mcp.json"))

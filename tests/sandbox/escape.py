@@ -38,6 +38,7 @@ FILES = (
     ("write", "home/project/hidden.txt"),
     ("write", "home/project/.git/hooks/pre-commit"),
     ("write", "home/project/.git/config"),
+    ("write", "home/project/.git/commondir"),
     ("write", "home/project/sub/.git/hooks/pre-commit"),
     ("write", "home/project/.mcp.json"),
     ("write", "home/project/.claude/settings.json"),
@@ -62,6 +63,8 @@ def prepare(base: Path, token: str) -> Path:
     (project / "to-ssh").symlink_to(home / ".ssh")
     identity = "git config user.email a@b && git config user.name a"
     line = f"git init -q . && {identity} && git add -A && git commit -qm x && git init -q sub"
+    line += " && rm -r sub/.git/hooks && git worktree add -q ../linked"
+    line += " && mkdir -p .git/modules/a && git init -q --bare .git/modules/a/b"
     subprocess.run(line, shell=True, cwd=project, check=True, env={**os.environ, "HOME": str(home)})
     (base / "outside").write_text("")
     (project / "planted").hardlink_to(base / "outside")

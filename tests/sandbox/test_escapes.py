@@ -32,6 +32,13 @@ POSSIBLE_WITH_LANDLOCK = POSSIBLE | {
     "rename .git/hooks",
     "unlink .git/config and write it anew",
     "git config core.fsmonitor",
+    "lead git to another configuration",
+    "the same in a linked working tree",
+    "create hooks where there are none",
+    "write the configuration of a submodule",
+    "write the hooks of a submodule",
+    "replace the file that leads git to a configuration",
+    "git runs a program of the agent's configuration",
     "write the hooks of a nested repository",
     "write .mcp.json that was there",
     "write .claude/settings.json that was there",
@@ -57,7 +64,7 @@ POSSIBLE_WITH_LANDLOCK = POSSIBLE | {
 }
 """The attempts that the weaker mechanism does not stop either."""
 
-ROWS = {"shell": 82, "terminal": 82, "files": 23}
+ROWS = {"shell": 89, "terminal": 89, "files": 24}
 """The least number of rows, so that a table that ends early is noticed."""
 
 NOBODY = 65534

@@ -1,4 +1,4 @@
-"""The settings of a sandbox, and their comparison."""
+"""The settings of a sandbox, their comparison, and the hints about them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentrt._core.sandbox.hints import MAX_HINTS, find_refusals
 from agentrt._core.sandbox.policy import (
     as_sandbox,
     check_narrower,
@@ -128,3 +129,41 @@ def test_of_two_rules_for_a_program_the_denial_applies() -> None:
     assert sandbox_from({"mode": "off"}) is None
     with pytest.raises(ValueError, match="unknown field"):
         sandbox_from({"hosts": []})
+
+
+# --- hints about refusals
+
+OUTPUTS = [
+    ("sh: 1: cannot create /etc/x: Read-only file system", "/etc/x"),
+    ("sh: 1: cannot create .git/hooks/x: Read-only file system", "/work/.git/hooks/x"),
+    ("bash: line 1: /etc/x: Read-only file system", "/etc/x"),
+    ("touch: cannot touch '/opt/a b': Read-only file system", "/opt/a b"),
+    ("mkdir: cannot create directory ‘../x’: Read-only file system", "/x"),
+    ("error: could not lock config file .git/config: Read-only file system", "/work/.git/config"),
+    ("fatal: Unable to create '/a/.git/index.lock': Read-only file system", "/a/.git/index.lock"),
+    ("OSError: [Errno 30] Read-only file system: '/etc/x'", "/etc/x"),
+    ("Error: EROFS: read-only file system, open '/etc/x'", "/etc/x"),
+    ("open /etc/x: read-only file system", "/etc/x"),
+    ("sandbox: new.invalid:80 is not allowed in this session by its sandbox", "new.invalid:80"),
+    ("sandbox: [2001:db8::1]:443 is not allowed in this session", "[2001:db8::1]:443"),
+    ("sandbox: rm may not be run in this session", "rm"),
+]
+
+
+@pytest.mark.parametrize(("output", "target"), OUTPUTS)
+def test_a_refusal_is_found_in_what_programs_print(output: str, target: str) -> None:
+    assert [each.target for each in find_refusals(f"ok\n{output}\n", "/work")] == [target]
+
+
+@pytest.mark.parametrize(
+    "output", ["", "a file system that is read-only", "Permission denied", "sandbox: it works"]
+)
+def test_other_output_has_no_hint(output: str) -> None:
+    assert find_refusals(output, "/work") == []
+
+
+@given(st.lists(st.sampled_from([each for each, _ in OUTPUTS]) | st.text(), max_size=20))
+def test_any_output_has_few_hints_of_one_line(lines: list[str]) -> None:
+    found = find_refusals("\n".join(lines), "/work")
+    assert len(found) == len(set(found)) <= MAX_HINTS
+    assert all("\n" not in each.hint(for_good=False) for each in found)

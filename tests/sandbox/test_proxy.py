@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -245,6 +246,20 @@ async def test_a_thousand_hosts_open_a_bounded_number_of_questions() -> None:
         await trio.testing.wait_all_tasks_blocked()
         assert refused == 1000 - MAX_OPEN
         assert gateway.desk.questions.statistics().current_buffer_used == MAX_OPEN
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_flood_of_one_session_delays_no_question_of_another() -> None:
+    flooded, other = (Gateway(Sandbox(), AccessDesk()) for _ in range(2))
+    async with trio.open_nursery() as nursery:
+        with contextlib.suppress(HostRefused):
+            for number in range(MAX_OPEN):
+                nursery.start_soon(flooded.check, f"h{number}.example", 443)
+            await trio.testing.wait_all_tasks_blocked()
+            await flooded.check("one-more.example", 443)
+        nursery.start_soon(other.check, "new.example", 443)
+        await trio.testing.wait_all_tasks_blocked()
+        other.desk.questions.receive_nowait().answer("once")
         nursery.cancel_scope.cancel()
 
 

@@ -147,13 +147,18 @@ async def test_commits_work_in_a_repository_and_in_a_linked_worktree(
             assert (await session.run("shell git stash list; git log --oneline")).text.count(
                 "\n"
             ) == 2
+            again = (
+                "echo 2 >> file && git stash -q && git stash pop -q && git commit -qam again"
+                " && git rebase -q --force-rebase HEAD~1; git status --short"
+            )
+            assert (await session.run(f"shell {again}")).text == ""
             refused = (
                 "git config alias.x y; touch $(git rev-parse --git-common-dir)/hooks/pre-commit"
             )
             assert "Read-only" in (await session.run(f"shell {refused}")).text
     log = ["git", "log", "--all", "--format=%s"]
     done = await trio.run_process(log, cwd=project, capture_stdout=True)
-    assert sorted(done.stdout.decode().split()) == ["first", "linked", "project"]
+    assert sorted(done.stdout.decode().split()) == ["again", "again", "first", "linked", "project"]
 
 
 @pytest.mark.slow
@@ -165,6 +170,26 @@ async def test_a_strangers_git_file_opens_no_other_folder(
     (project / ".git").write_text(f"gitdir: {secret}\n")
     async with open_session(shell_agent, cwd=project, sandbox=view()) as session:
         assert "No such file" in (await session.run("shell cat ../neighbour/secret")).text
+
+
+@pytest.mark.slow
+async def test_git_cannot_be_led_to_another_configuration(
+    shell_agent: Agent, project: Path
+) -> None:
+    """By the file `commondir`, which only the last of several sessions removes."""
+    await trio.run_process(["git", "init", "-q", "--template="], cwd=project)
+    redirect = "shell cp -r .git other; echo ../other > .git/commondir"
+    async with open_session(shell_agent, cwd=project, sandbox=view()) as first:
+        async with open_session(shell_agent, cwd=project, sandbox=view()) as second:
+            for session in (first, second):
+                assert "Read-only" in (await session.run(redirect)).text
+            hook = "shell echo x > .git/hooks/pre-commit; mv .git/commondir .git/x"
+            assert (await second.run(hook)).text.count("Read-only") == 1
+            status = "shell git status --short; git worktree list | wc -l"
+            assert "1" in (await second.run(status)).text
+        assert (project / ".git" / "commondir").read_text() == ".\n"
+        assert "Read-only" in (await first.run(redirect)).text
+    assert not (project / ".git" / "commondir").exists()
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import pkgutil
 import stat
 import sys
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Final
@@ -23,6 +23,7 @@ from ..errors import SandboxUnavailable
 from ..project_files import PROJECT_FILES
 from . import ask
 from .access import AccessRefused
+from .placeholders import Placeholders
 from .places import (
     ROOT_FILES,
     TOOLCHAINS,
@@ -43,7 +44,14 @@ MAX_GIT_SEARCH: Final = 2000
 GIT_DEPTH: Final = 3
 
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
-_GIT_FILES: Final = ("hooks", "config", "config.worktree", "info/attributes")
+_GIT_FILES: Final = (
+    "hooks",
+    "config",
+    "config.worktree",
+    "info/attributes",
+    "commondir",
+    "gitdir",
+)
 _SEARCH_DIRS: Final = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin")
 
 
@@ -93,6 +101,9 @@ class ViewRequest(Struct, frozen=True, kw_only=True):
     """Programs that cannot be run, in addition to those of the policy."""
     hidden: Sequence[str] = ()
     """Absolute paths of files and folders that are empty inside."""
+    placeholders: Placeholders | None = None
+    """Holds the files of git that must not be missing; None: no view is built for an agent that
+    could be kept from creating them."""
 
 
 def build_view(wanted: ViewRequest) -> SandboxView:
@@ -360,8 +371,18 @@ class _ViewBuilder:
         self.protect_git_files(place)
 
     def protect_git_files(self, git: str) -> None:
+        if self.wanted.placeholders is not None:
+            os.makedirs(os.path.join(git, "hooks"), exist_ok=True)
+            if not os.path.lexists(os.path.join(git, "gitdir")):  # a linked working tree has it
+                self.wanted.placeholders.hold(git)
         for name in _GIT_FILES:
             self.protect(os.path.join(git, name))
+        for linked in _folders_in(os.path.join(git, "worktrees")):
+            for name in ("commondir", "gitdir", "config.worktree"):
+                self.protect(os.path.join(linked, name))
+        for module in _modules(os.path.join(git, "modules"), GIT_DEPTH):
+            self.args += ["--bind", module, module]
+            self.protect_git_files(module)
 
     def hide_in(self, folder: str) -> None:
         """Cover what the policy hides in a session's folder."""
@@ -507,6 +528,24 @@ def _find_repositories(folder: str) -> list[str]:
                 continue
         level = below
     return found
+
+
+def _folders_in(folder: str) -> list[str]:
+    """Return the folders in a folder; none if it does not exist."""
+    try:
+        with os.scandir(folder) as entries:
+            return [each.path for each in entries if each.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+
+
+def _modules(folder: str, depth: int) -> Iterator[str]:
+    """Yield the repositories of submodules; a name with slashes makes folders."""
+    for each in _folders_in(folder)[:MAX_GIT_SEARCH]:
+        if os.path.isfile(os.path.join(each, "HEAD")):
+            yield each
+        elif depth:
+            yield from _modules(each, depth - 1)
 
 
 def _linked_repository(git: str, folders: Sequence[str]) -> tuple[str, str] | None:

@@ -30,6 +30,7 @@ from .access import READ, WRITE, AccessRefused, Granted, PathAccess
 from .desk import AccessDesk
 from .gateway import Gateway
 from .landlock import landlock_rules, make_home, require_landlock
+from .placeholders import Placeholders
 from .places import PLACES, UNSET, AgentPlaces, hidden_folders, home_of, is_below, model_hosts
 from .policy import MIN_PORT, Sandbox, Tier, resolved
 from .probe import bwrap_problem, remedy_for, require_bwrap
@@ -158,6 +159,7 @@ class Wall:
         self._wanted: ViewRequest | None = None
         self._grants: dict[PathAccess, _PathGrant] = {}
         self._changing = trio.Lock()
+        self._placeholders = Placeholders()
         self._entry: NamespaceEntry | None = None
         self._rules = -1
         """The rules of Landlock for the agent that runs."""
@@ -193,6 +195,7 @@ class Wall:
             folder=self.folder,
             programs=self._programs,
             hidden=hidden,
+            placeholders=self._placeholders if self.tier == "bwrap" else None,
         )
         try:
             view = await trio.to_thread.run_sync(build_view, wanted)
@@ -457,7 +460,8 @@ class Wall:
             )
 
     def close(self) -> None:
-        """Close the wall's own descriptors."""
+        """Close the wall's own descriptors, when nothing runs inside any more."""
+        self._placeholders.close()
         os.close(self._filter)
 
     # --- parts of a start
