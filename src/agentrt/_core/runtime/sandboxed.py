@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from ..errors import LocalProtocolError
 from ..model.content import JsonObject, Text, ToolText
 from ..model.driver import DecisionAnswer, DecisionRequested, Opening
 from ..model.events import AnswerOrigin, Item, ItemClosed, Notice, PermissionOption
+from ..model.log import EventsExpired
 from ..model.turn import TurnMachine
 from ..permissions.policies import Policy
 from ..permissions.rules import PermissionRule
@@ -129,20 +130,28 @@ async def serve_access(host: SessionHost, wall: Wall) -> None:
 
 async def _show_hints(host: SessionHost, wall: Wall) -> None:
     """Show a notice after a call in whose output the sandbox refused something, once for each."""
-    shown: set[Refusal] = set()
-    with make_subscription(host, host.log.cursor()) as events:
-        async for event in events:
-            item = host.log.state.item(event.item) if isinstance(event, ItemClosed) else None
-            if item is None or item.tool is None:
-                continue
-            for refusal in find_refusals(_output(item), wall.cwd):
-                if refusal not in shown and len(shown) < MAX_SHOWN_HINTS:
-                    shown.add(refusal)
-                    data = {"item": item.id, "tool": refusal.tool, "target": refusal.target}
-                    for_good = refusal.tool == WRITE and wall.protects_for_good(refusal.target)
-                    message = refusal.hint(for_good=for_good)
-                    notice = Notice("warning", "sandbox_refused", message, data)
-                    host.core.add_notice(notice)
+    log, known = host.log.shown, set[Refusal]()
+    while True:
+        with (
+            suppress(EventsExpired),  # then go on with the newest event
+            make_subscription(host, log.cursor(lossless=True)) as events,
+        ):
+            async for event in events:
+                item = log.state.item(event.item) if isinstance(event, ItemClosed) else None
+                if item is not None and item.tool is not None:
+                    _hint(host, wall, item, known)
+            return
+
+
+def _hint(host: SessionHost, wall: Wall, item: Item, known: set[Refusal]) -> None:
+    """Show the refusals in the output of a call that are not known yet."""
+    for refusal in find_refusals(_output(item), wall.cwd):
+        if refusal not in known and len(known) < MAX_SHOWN_HINTS:
+            known.add(refusal)
+            data = {"item": item.id, "tool": refusal.tool, "target": refusal.target}
+            for_good = refusal.tool == WRITE and wall.protects_for_good(refusal.target)
+            message = refusal.hint(for_good=for_good)
+            host.core.add_notice(Notice("warning", "sandbox_refused", message, data))
 
 
 def _output(item: Item) -> str:
