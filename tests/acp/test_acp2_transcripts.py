@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acp_kit import Peer
+from acp2_replay import FOLDER, TRANSCRIPTS, Replay
 
 from agentrt.effects import (
     DecisionRequested,
@@ -18,91 +18,7 @@ from agentrt.effects import (
     TurnBegan,
     TurnFinished,
 )
-from agentrt.errors import LocalProtocolError
-from agentrt.events import Diff, Notice, Text
-from agentrt.lowlevel import DecisionAnswer, Opening
-
-FOLDER = Path(__file__).parent / "transcripts2"
-TRANSCRIPTS = sorted(FOLDER.glob("*.ndjson"))
-
-
-class Replay:
-    """Does what the recorded client did, and lets the recorded agent answer."""
-
-    def __init__(self) -> None:
-        self.greeting: Any = None
-        self.peer = Peer()
-        self.ids: dict[Any, int] = {}
-        """Ids of the recorded client, and ours for the same request."""
-        self.keys: dict[Any, str] = {}
-        self.prompts: list[str] = []
-        self.all: list[Any] = []
-        """The effects of all sessions."""
-
-    def run(self, file: Path) -> None:
-        for line in file.read_text().splitlines():
-            row = json.loads(line)
-            if isinstance(row["msg"], dict):
-                self.row(row["dir"], row["msg"])
-        self.all += self.peer.effects
-
-    def row(self, direction: str, message: Any) -> None:
-        match direction, message:
-            case "c>a", {"method": "initialize", "id": id}:
-                if not self.ids:
-                    self.open(Opening(cwd="/project"))
-                    self.ids[id] = 1
-            case "c>a", {"method": "session/new", "id": id}:
-                sent = [line for line in self.peer.sent if line.get("method") == "session/new"]
-                self.ids[id] = sent[-1]["id"] if sent else 1000
-            case "c>a", {"method": "session/resume", "id": id, "params": params}:
-                opening = Opening(cwd="/project", resume=params["sessionId"])
-                self.open(opening)
-                self.peer.answer(1, self.greeting)
-                self.ids[id] = self.peer.last("session/resume")["id"]
-            case "c>a", {"method": "session/prompt", "id": id, "params": params}:
-                content = [Text(each["text"]) for each in params["prompt"] if "text" in each]
-                if content:  # agentrt sends no empty one
-                    self.prompt(id, content)
-            case "c>a", {"method": "session/cancel"}:
-                self.peer.do(self.peer.driver.cancel())
-            case "c>a", {"id": id, "result": result} if id in self.keys:
-                outcome = result.get("outcome") or {}
-                self.answer(id, outcome.get("optionId") if isinstance(outcome, dict) else None)
-            case "a>c", {"method": str()}:
-                before = len(self.peer.of(DecisionRequested))
-                self.peer.say(message)
-                for asked in self.peer.of(DecisionRequested)[before:]:
-                    self.keys[message["id"]] = asked.key
-            case "a>c", dict():
-                id = self.ids.pop(message.get("id"), 1000)
-                if id == 1:
-                    self.greeting = message["result"]
-                    self.peer.version = 2
-                self.peer.say({**message, "id": id})
-
-    def open(self, opening: Opening) -> None:
-        self.all += self.peer.effects
-        self.peer = Peer(version=2)
-        self.peer.start(opening)
-        self.peer.version = 2
-
-    def prompt(self, id: Any, content: list[Text]) -> None:
-        turn = f"t{id}"
-        before = len(self.peer.sent)
-        try:
-            self.peer.do(self.peer.driver.prompt(turn, content))
-        except LocalProtocolError:  # the recorded client sent a second one; agentrt never does
-            return
-        self.prompts.append(turn)
-        self.ids[id] = self.peer.sent[before]["id"]
-
-    def answer(self, id: Any, option: str | None) -> None:
-        key = self.keys.pop(id)
-        try:
-            self.peer.do(self.peer.driver.answer(key, DecisionAnswer(option=option)))
-        except LocalProtocolError:  # an option that was not offered
-            self.peer.do(self.peer.driver.answer(key, DecisionAnswer()))
+from agentrt.events import Diff, Notice
 
 
 def expected(file: Path, prompts: list[str]) -> dict[str, str]:

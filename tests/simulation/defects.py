@@ -129,10 +129,16 @@ def _cancel_at_rest(cancel: Any, self: AcpDriver) -> Any:
 
 
 def _any_idle_ends_the_prompt(apply: Any, self: AcpTurns, input: AcpTurnInput) -> Any:
-    if input is AcpTurnInput.IDLE and self.prompt is not None:
+    stale = (AcpTurnState.INSERTED, AcpTurnInput.IDLE)
+    if (self.state, input) == stale:
         self.state = AcpTurnState.IDLE
         return AcpTurnStep.PROMPT_ENDS
     return apply(self, input)
+
+
+def _reuse_the_ids_of_messages(ended: Any, self: AcpTurns) -> None:
+    ended(self)
+    self._over.clear()
 
 
 def _end_at_the_answer(inserted: Any, self: AcpTurns, message: str) -> Any:
@@ -512,6 +518,10 @@ DEFECTS = (
     _one(
         "acp 2: a stale state ends the next turn",
         *(AcpTurns, "apply", _any_idle_ends_the_prompt, ACP2),
+    ),
+    _one(
+        "acp 2: the id of a message is forgotten with its turn, and may be reused",
+        *(AcpTurns, "ended", _reuse_the_ids_of_messages, ACP2),
     ),
     _one(
         "acp 2: a turn ends with the answer to its prompt",
