@@ -254,6 +254,11 @@ export interface SessionNewCommand {
   roots?: string[];
   /** `no`: the agent ignores the project's files without a question. Default: as the server. */
   trust?: "no" | null;
+  /**
+   * Settings of a sandbox, as in the configuration, which may narrow the server's. Default: the
+   * server's.
+   */
+  sandbox?: Record<string, unknown>;
   op: "new";
   /**
    * Chosen by the client. The answer has the same id; a command that is sent again under its id is
@@ -405,6 +410,21 @@ export interface SessionSetOptionCommand {
   /** The id of a choice, or a boolean for a switch. */
   value: string | boolean;
   op: "set_option";
+  /**
+   * Chosen by the client. The answer has the same id; a command that is sent again under its id is
+   * carried out once.
+   */
+  id: string;
+}
+
+/** Take back the permissions that a session's sandbox was given for a target. */
+export interface SessionRevokeCommand {
+  type: "session";
+  /** The session's id. */
+  session: string;
+  /** The host, the path or the program, as the notices of the sandbox name it. */
+  target: string;
+  op: "revoke";
   /**
    * Chosen by the client. The answer has the same id; a command that is sent again under its id is
    * carried out once.
@@ -571,7 +591,7 @@ export interface BeatCommand {
   type: "beat";
 }
 
-export type ClientFrame = HelloCommand | AttachCommand | DetachCommand | HistoryCommand | ContentCommand | PromptCommand | RetellCommand | CancelCommand | PermissionCommand | ToolResultCommand | QueueRemoveCommand | QueueEditCommand | QueuePromoteCommand | QueueResumeCommand | SessionNewCommand | SessionListCommand | SessionLoadCommand | SessionCloseCommand | SessionDeleteCommand | SessionForkCommand | SessionRenameCommand | SessionSetModeCommand | SessionSetModelCommand | SessionSetOptionCommand | FilesCommand | FolderCommand | FileCommand | FoldersCommand | UncommittedCommand | CheckpointsListCommand | CheckpointsDiffCommand | CheckpointsRestoreCommand | WireCommand | TaskStopCommand | StopAllCommand | BeatCommand;
+export type ClientFrame = HelloCommand | AttachCommand | DetachCommand | HistoryCommand | ContentCommand | PromptCommand | RetellCommand | CancelCommand | PermissionCommand | ToolResultCommand | QueueRemoveCommand | QueueEditCommand | QueuePromoteCommand | QueueResumeCommand | SessionNewCommand | SessionListCommand | SessionLoadCommand | SessionCloseCommand | SessionDeleteCommand | SessionForkCommand | SessionRenameCommand | SessionSetModeCommand | SessionSetModelCommand | SessionSetOptionCommand | SessionRevokeCommand | FilesCommand | FolderCommand | FileCommand | FoldersCommand | UncommittedCommand | CheckpointsListCommand | CheckpointsDiffCommand | CheckpointsRestoreCommand | WireCommand | TaskStopCommand | StopAllCommand | BeatCommand;
 
 // Results
 
@@ -1919,6 +1939,7 @@ export type ResultOf<C> =
   C extends { type: "session"; op: "set_mode" } ? DoneResult :
   C extends { type: "session"; op: "set_model" } ? DoneResult :
   C extends { type: "session"; op: "set_option" } ? DoneResult :
+  C extends { type: "session"; op: "revoke" } ? DoneResult :
   C extends { type: "files" } ? FilesResult :
   C extends { type: "folder" } ? FolderResult :
   C extends { type: "file" } ? FileResult :
