@@ -254,6 +254,11 @@ class Repl(ABC):
                 return self._status
             setup, self._next = self._next, None
 
+    def record_wire(self, wire: RecentWire) -> None:
+        """Record the session's protocol messages from now on, until it ends."""
+        self.wire = wire
+        self.session_nursery.start_soon(wire.listen)
+
     async def _talk(self, setup: Setup) -> None:
         """Run one session until it is left.
 

@@ -76,11 +76,10 @@ def _wire(repl: Repl, most: int) -> None:
         return
     if repl.wire is None:
         assert isinstance(session, Session)
-        repl.wire = RecentWire(session.trace())
+        repl.record_wire(RecentWire(session.trace()))
         file = repl.setup.config.trace.file
         before = f" (all of it: agentrt trace show {one_line(str(file), 1000)})" if file else ""
         repl.say(f"Recording protocol messages from now on; /debug wire shows them{before}.")
-        repl.session_nursery.start_soon(repl.wire.listen)
         return
     rows = repl.wire.rows()[-most:] if most else []
     for row in rows:

@@ -142,10 +142,10 @@ class Wall:
         """The private folder for agentrt's own sockets, which programs inside can reach."""
         self.desk = AccessDesk()
         self.gateway: Gateway = Gateway(policy, self.desk, listed)
-        self.status: SandboxStatus = SandboxStatus.__new__(SandboxStatus)
-        self.status.policy = policy
-        self.status._wall = self
-        self.status.tier = self.tier = tier
+        status = SandboxStatus.__new__(SandboxStatus)
+        status.policy, status.tier, status._wall = policy, tier, self
+        self.status: SandboxStatus = status
+        self.tier = tier
         self.widens = widen and tier == "bwrap"
         self.proxy_port = PROXY_PORT
         """The port of the proxy, as programs inside see it."""
