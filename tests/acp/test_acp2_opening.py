@@ -64,6 +64,7 @@ def test_version_1_alone_sends_what_it_always_sent() -> None:
         ({"protocolVersion": 1}, 1),
         ({"protocolVersion": 1, "agentCapabilities": EVERYTHING}, 1),
         ({"protocolVersion": 2, "agentCapabilities": EVERYTHING, "agentInfo": INFO}, 1),
+        ({**GREETING, "agentCapabilities": EVERYTHING, "agentInfo": INFO}, 2),
         ({"protocolVersion": 99, "agentCapabilities": {}}, 1),
         ({"protocolVersion": 2}, 1),
         ({"protocolVersion": 3, "info": INFO, "capabilities": {}}, None),
@@ -80,6 +81,27 @@ def test_the_shape_of_the_answer_decides_the_version(answer: Any, version: int |
     assert peer.only(Started).capabilities["protocol_version"] == version
     repeated = version == 1 and answer["protocolVersion"] != 1
     assert peer.notices() == (["version_repeated"] if repeated else [])
+
+
+@pytest.mark.parametrize("version", [None, "2", True, 2.0, [2], {}, "x" * 1000])
+@pytest.mark.parametrize("asked", [1, 2])
+def test_a_version_that_is_no_integer_is_an_error_that_shows_it(asked: int, version: Any) -> None:
+    peer = Peer(version=asked)
+    peer.start()
+    peer.answer(1, {"protocolVersion": version, "info": INFO, "capabilities": {}})
+    error = peer.only(StartFailed).error
+    assert error.code == "version"
+    assert error.message.startswith("the agent's `protocolVersion` must be an integer, got ")
+    assert len(error.message) < 120
+
+
+def test_an_agent_that_refuses_a_version_that_it_supports_is_quoted() -> None:
+    peer = Peer(version=2)
+    peer.start()
+    peer.fail(1, -32022, "Unsupported protocol version", {"requested": 2, "supported": [2, 3]})
+    assert peer.only(StartFailed).error.message == (
+        "the agent refused version 2 of the protocol, which it lists as supported"
+    )
 
 
 def test_an_agent_that_refuses_the_fields_of_version_2_is_asked_for_1() -> None:

@@ -88,6 +88,56 @@ def test_every_order_of_the_messages_of_a_turn_has_the_same_effects(
     ]
 
 
+def cancels(peer: Peer) -> int:
+    """Cancel, and return how many cancels the agent got."""
+    before = len(peer.sent)
+    peer.do(peer.driver.cancel())
+    return [line.get("method") for line in peer.sent[before:]].count("session/cancel")
+
+
+@pytest.mark.parametrize("messages", [[state("idle")], [state("idle", stopReason="end_turn")] * 2])
+def test_an_agent_that_repeats_its_idle_is_not_busy(messages: list[Any]) -> None:
+    peer = opened2()
+    run(peer, *messages)
+    assert cancels(peer) == 0
+    id = peer.prompt("t1")
+    assert run(peer, inserted(id), state("running"), state("idle", stopReason="end_turn")) == [
+        ("t1", "completed")
+    ]
+
+
+def test_an_agent_that_repeats_its_running_stays_busy_until_it_is_idle() -> None:
+    peer = opened2()
+    run(peer, state("running"), state("requires_action"), state("running"))
+    assert cancels(peer) == 1
+    assert run(peer, state("idle", stopReason="end_turn")) == [(None, "completed")]
+    assert cancels(peer) == 0
+
+
+@pytest.mark.parametrize("answer_first", [False, True])
+def test_a_prompt_during_the_agent_s_own_work_ends_by_its_own_state(answer_first: bool) -> None:
+    peer = opened2()
+    run(peer, state("running"), chunk("own", messageId="m1"))
+    id = peer.prompt("t1")
+    assert cancels(peer) == 1
+    own = state("idle", stopReason="end_turn")
+    if answer_first:  # the agent has taken the prompt into its running work
+        assert run(peer, user(), inserted(id), own) == [("t1", "completed")]
+        return
+    assert ("t1", "completed") not in run(peer, own)
+    assert run(peer, user(), inserted(id), state("running"), own)[-1] == ("t1", "completed")
+
+
+def test_text_of_an_idle_agent_does_not_make_it_busy() -> None:
+    peer = opened2()
+    run(peer, chunk("by itself", messageId="m1"))
+    id = peer.prompt("t1")
+    before = [("t1", "completed")]
+    assert run(peer, state("idle", stopReason="end_turn")) == []
+    end = state("idle", stopReason="end_turn")
+    assert run(peer, user(), inserted(id), state("running"), end) == before
+
+
 SNAPSHOTS = [{}, {"stopReason": "end_turn"}, {"stopReason": "cancelled"}, {"background": []}]
 
 

@@ -151,11 +151,7 @@ class AcpHandshake:
         raw = response.result if isinstance(response.result, dict) else {}
         agreed = negotiate(self._version, raw)
         if agreed.wire is None:
-            version = raw.get("protocolVersion")
-            ours = "1" if self._version == 1 else "1 or 2"
-            self._fail(
-                "version", f"the agent speaks version {version!r} of the protocol, not {ours}"
-            )
+            self._fail("version", _unsupported(raw.get("protocolVersion"), self._version))
             return
         if agreed.repeated:
             self._channel.notice(
@@ -440,11 +436,21 @@ class AcpHandshake:
             error.message += f". Log in, then send the prompt again; ways to log in: {ways}"
 
 
+def _unsupported(version: Any, asked: int) -> str:
+    """Describe an answer with a version that agentrt does not speak."""
+    if type(version) is not int:
+        return f"the agent's `protocolVersion` must be an integer, got {version!r:.50}"
+    ours = "1" if asked == 1 else "1 or 2"
+    return f"the agent speaks version {version} of the protocol, not {ours}"
+
+
 def _supported(data: Any, asked: int) -> str:
     """Describe the versions that an agent supports, if it names them."""
     known = _versions(data)
     if not known:
         return f"the agent does not speak version {asked} of the protocol"
+    if asked in known:
+        return f"the agent refused version {asked} of the protocol, which it lists as supported"
     plural = "s" if len(known) > 1 else ""
     named = " and ".join(map(str, known[:10]))
     hint = "; allow version 2 with `acp_version = 2` (a draft)" if asked == 1 and 2 in known else ""

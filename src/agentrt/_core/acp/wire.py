@@ -317,9 +317,11 @@ def negotiate(asked: int, answer: JsonObject) -> NegotiatedVersion:
     if asked == 1:
         return NegotiatedVersion(None)
     newer = isinstance(answer.get("info"), dict) or isinstance(answer.get("capabilities"), dict)
+    if newer and version == 2:  # perhaps with the fields of version 1, too, as agentrt's request
+        return NegotiatedVersion(WIRE_2)
     if "agentCapabilities" in answer or not newer:
         return NegotiatedVersion(WIRE_1, repeated=True)
-    return NegotiatedVersion(WIRE_2 if version == 2 else None)
+    return NegotiatedVersion(None)
 
 
 def _object(value: Any) -> JsonObject:
