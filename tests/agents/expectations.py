@@ -27,6 +27,12 @@ class Expectation:
     finds_tools_late: bool = False
     """It looks for the tools of MCP servers behind its first turns."""
 
+    asks: bool = True
+    """It asks before it runs a command. Otherwise no denial holds, and nothing is asked."""
+
+    takes_tools: bool = True
+    """It offers the tools of MCP servers to its model."""
+
     notes: str = ""
     """For the table of agents in the README."""
 
@@ -59,6 +65,11 @@ EXPECTATIONS: Final[dict[str, Expectation]] = {
     ),
     "kimi": Expectation(),
     "vibe": Expectation(notes="asks only in its mode `ask`"),
+    "pi": Expectation(
+        asks=False,
+        takes_tools=False,
+        notes="never asks, so that nothing can be denied; takes no MCP servers",
+    ),
     "opencode": Expectation(says_what_it_lost=False),
     "qwen": Expectation(finds_tools_late=True, notes="offers MCP tools only after its first turns"),
 }

@@ -189,16 +189,17 @@ alias = "scripted"
     return Recipe(argv, env, {".vibe/config.toml": config})
 
 
-def opencode(place: Place) -> Recipe:
+def _local_provider(url: str) -> dict[str, object]:
+    """The model server as a provider of OpenCode, and of what is built on it."""
     provider = {
         "npm": "@ai-sdk/openai-compatible",
         "name": "Local",
-        "options": {"baseURL": f"{place.url}/v1", "apiKey": "dummy"},
+        "options": {"baseURL": f"{url}/v1", "apiKey": "dummy"},
         "models": {
             "scripted": {"name": "Scripted", "limit": {"context": 100_000, "output": 8_000}}
         },
     }
-    config = {
+    return {
         "model": "local/scripted",
         "small_model": "local/scripted",
         "autoupdate": False,
@@ -206,6 +207,9 @@ def opencode(place: Place) -> Recipe:
         "permission": {"bash": "ask", "edit": "ask"},
         "provider": {"local": provider},
     }
+
+
+def opencode(place: Place) -> Recipe:
     env = {
         "OPENCODE_DISABLE_AUTOUPDATE": "1",
         "OPENCODE_DISABLE_MODELS_FETCH": "1",
@@ -213,8 +217,36 @@ def opencode(place: Place) -> Recipe:
         "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
     }
     binary = place.module("opencode", "opencode-linux-x64/bin/opencode")
-    files = {".config/opencode/opencode.json": json.dumps(config)}
+    files = {".config/opencode/opencode.json": json.dumps(_local_provider(place.url))}
     return Recipe((binary, "acp"), env, files)
+
+
+def kilo(place: Place) -> Recipe:
+    env = {
+        "KILO_DISABLE_AUTOUPDATE": "1",
+        "KILO_DISABLE_MODELS_FETCH": "1",
+        "KILO_DISABLE_LSP_DOWNLOAD": "1",
+        "KILO_DISABLE_DEFAULT_PLUGINS": "1",
+    }
+    binary = place.module("kilo", "@kilocode/cli-linux-x64/bin/kilo")
+    files = {".config/kilo/opencode.json": json.dumps(_local_provider(place.url))}
+    return Recipe((binary, "acp"), env, files)
+
+
+def pi(place: Place) -> Recipe:
+    provider = {
+        "baseUrl": f"{place.url}/v1",
+        "api": "openai-completions",
+        "apiKey": "dummy",
+        "models": [{"id": "scripted", "contextWindow": 100_000, "maxTokens": 8_000}],
+    }
+    settings = {"defaultProvider": "local", "defaultModel": "scripted", "quietStartup": True}
+    files = {
+        ".pi/agent/models.json": json.dumps({"providers": {"local": provider}}),
+        ".pi/agent/settings.json": json.dumps(settings),
+    }
+    env = {"PI_ACP_PI_COMMAND": place.module("pi", ".bin/pi"), "PI_OFFLINE": "1"}
+    return Recipe((place.node(), place.module("pi", "pi-acp/dist/index.js")), env, files)
 
 
 def qwen(place: Place) -> Recipe:
@@ -265,6 +297,8 @@ RECIPES: Final[Mapping[str, Callable[[Place], Recipe]]] = {
     "kimi": kimi,
     "vibe": vibe,
     "opencode": opencode,
+    "kilo": kilo,
+    "pi": pi,
     "qwen": qwen,
     "example-ts": example_ts,
     "example-py": example_py,

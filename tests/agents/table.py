@@ -32,6 +32,8 @@ SCENARIOS = {
     "kill -9": "after_a_kill_the_next_prompt_is_answered",
     "own tool": "an_agent_calls_a_tool_of_this_process",
 }
+LACKS = {"deny": "asks", "question": "asks", "own tool": "takes_tools"}
+"""By column, the ability without which an agent cannot do it."""
 MARKS = {"passed": "✓", "failed": "✗", "skipped": "not installed", "": ""}
 
 
@@ -52,7 +54,11 @@ def table(report: Path) -> str:
     rows = [["agent", "version", "protocol", *SCENARIOS, "notes"]]
     for name, expected in EXPECTATIONS.items():
         package = PACKAGES[name]
-        marks = [MARKS[went[name].get(test, "")] for test in SCENARIOS.values()]
+        able = {column: getattr(expected, lack) for column, lack in LACKS.items()}
+        marks = [
+            MARKS[went[name].get(test, "")] if able.get(column, True) else "–"
+            for column, test in SCENARIOS.items()
+        ]
         title = f"{package.title} (`{name}`)"
         rows.append([title, package.version, package.protocol, *marks, expected.notes])
     rows.insert(1, ["---"] * len(rows[0]))

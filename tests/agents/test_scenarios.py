@@ -35,6 +35,7 @@ async def test_a_text_is_answered(lab: Lab) -> None:
 
 
 async def test_an_allowed_command_is_run(lab: Lab) -> None:
+    expected = EXPECTATIONS[lab.agent]
     with trio.fail_after(PATIENCE):
         async with session_with(lab, permissions=agentrt.allow_all) as (session, story):
             result = await session.run("Please [[shell]]")
@@ -43,7 +44,7 @@ async def test_an_allowed_command_is_run(lab: Lab) -> None:
     assert (lab.work / "ran.txt").read_text() == "marker-42\n"
     assert [status for _, status in story.tools()] == ["completed"]
     asked = story.all(agentrt.events.PermissionClosed)
-    assert [question.by for question in asked] == ["policy"]
+    assert [question.by for question in asked] == ["policy"] * expected.asks
 
 
 async def test_a_denied_tool_call_does_nothing(lab: Lab) -> None:
@@ -54,8 +55,8 @@ async def test_a_denied_tool_call_does_nothing(lab: Lab) -> None:
             again = await session.run("Please [[again]]")
     assert result.outcome == "completed"
     assert result.stop_reason == expected.stop_reason_when_denied
-    assert [status for _, status in story.tools()] == ["denied"]
-    assert not (lab.work / "ran.txt").exists()
+    assert [status for _, status in story.tools()] == ["denied" if expected.asks else "completed"]
+    assert (lab.work / "ran.txt").exists() is not expected.asks
     assert "Another answer." in again.text
 
 
@@ -112,11 +113,15 @@ async def test_a_cancel_at_an_open_permission_ends_the_turn(lab: Lab) -> None:
                     if isinstance(event, agentrt.PermissionOpened):
                         turn.cancel()
             result = await session.run("Please [[text]]")
+    assert HELLO in result.text
+    questions = story.all(agentrt.events.PermissionClosed)
+    if not EXPECTATIONS[lab.agent].asks:
+        assert (turn.result.outcome, questions) == ("completed", [])
+        return
     assert turn.result.outcome == "cancelled"
-    [question] = story.all(agentrt.events.PermissionClosed)
+    [question] = questions
     assert (question.outcome, question.by) == ("cancelled", "turn")
     assert not (lab.work / "ran.txt").exists()
-    assert HELLO in result.text
 
 
 async def test_each_of_two_prompts_gets_its_own_answer(lab: Lab) -> None:
@@ -170,10 +175,12 @@ async def test_an_agent_calls_a_tool_of_this_process(lab: Lab) -> None:
             while expected.finds_tools_late and not offered(lab, "record_result"):
                 await session.run("Please [[text]]")
             result = await session.run("Please [[record]]")
-    assert result.outcome == "completed"
-    assert recorded == ["done"]
-    assert "Recorded." in result.text
-    assert [status for _, status in story.tools()] == ["completed"]
+    assert recorded == ["done"] * expected.takes_tools
+    if expected.takes_tools:
+        assert result.outcome == "completed"
+        assert "Recorded." in result.text
+    status = "completed" if expected.takes_tools else "failed"
+    assert [each for _, each in story.tools()] == [status]
 
 
 def offered(lab: Lab, tool: str) -> bool:

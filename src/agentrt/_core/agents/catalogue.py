@@ -259,6 +259,17 @@ BUILT_IN: dict[str, Agent] = {
             quirks=Quirks(eof_exits=False, unasked_modes=("*",)),
         ),
         Agent(
+            name="pi",
+            title="pi",
+            aliases=("pi-acp",),
+            command=("pi-acp",),
+            install=_npm("pi-acp @earendil-works/pi-coding-agent"),
+            docs="https://github.com/svkozak/pi-acp",
+            note="never asks: no rule and no denial applies to its tools",
+            version_args=(),
+            quirks=Quirks(unasked_modes=("*",)),
+        ),
+        Agent(
             name="auggie",
             title="Auggie CLI",
             command=("auggie", "--acp"),
