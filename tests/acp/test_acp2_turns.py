@@ -157,6 +157,26 @@ def test_an_idle_of_an_agent_that_is_not_busy_ends_nothing(at: int, fields: Any)
     assert run(peer, *messages) == [("t1", "refused")]
 
 
+def test_idles_before_and_after_the_insertion_end_nothing() -> None:
+    peer = opened2()
+    id = peer.prompt("t1")
+    idle = state("idle", stopReason="cancelled")
+    assert run(peer, idle, idle, inserted(id), idle, user(), idle) == []
+    assert run(peer, state("running"), state("idle", stopReason="end_turn")) == [
+        ("t1", "completed")
+    ]
+
+
+def test_after_a_discarded_prompt_the_agent_is_not_busy() -> None:
+    peer = opened2()
+    peer.prompt("t1")
+    peer.driver.discard_prompt("t1")
+    assert cancels(peer) == 0
+    id = peer.prompt("t2")
+    idle = state("idle", stopReason="end_turn")
+    assert run(peer, idle, inserted(id), state("running"), idle) == [("t2", "completed")]
+
+
 LATE = [
     update("tool_call_update", toolCallId="c1", status="completed", title="late"),
     update(
