@@ -106,9 +106,9 @@ def test_an_agent_that_repeats_its_idle_is_not_busy(messages: list[Any]) -> None
     ]
 
 
-def test_an_agent_that_repeats_its_running_stays_busy_until_it_is_idle() -> None:
+def test_an_agent_that_changes_its_busy_state_stays_busy_until_it_is_idle() -> None:
     peer = opened2()
-    run(peer, state("running"), state("requires_action"), state("running"))
+    run(peer, state("running"), state("requires_action"))
     assert cancels(peer) == 1
     assert run(peer, state("idle", stopReason="end_turn")) == [(None, "completed")]
     assert cancels(peer) == 0
@@ -130,7 +130,7 @@ def test_a_prompt_during_the_agent_s_own_work_ends_by_its_own_state(answer_first
 
 def test_text_of_an_idle_agent_does_not_make_it_busy() -> None:
     peer = opened2()
-    run(peer, chunk("by itself", messageId="m1"))
+    assert run(peer, chunk("by itself", messageId="m1"), state("idle")) == []
     id = peer.prompt("t1")
     before = [("t1", "completed")]
     assert run(peer, state("idle", stopReason="end_turn")) == []
@@ -161,7 +161,7 @@ def test_idles_before_and_after_the_insertion_end_nothing() -> None:
     peer = opened2()
     id = peer.prompt("t1")
     idle = state("idle", stopReason="cancelled")
-    assert run(peer, idle, idle, inserted(id), idle, user(), idle) == []
+    assert run(peer, idle, inserted(id), idle, user(), idle) == []
     assert run(peer, state("running"), state("idle", stopReason="end_turn")) == [
         ("t1", "completed")
     ]
