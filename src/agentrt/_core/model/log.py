@@ -109,10 +109,7 @@ class Log:
         self._source = self
         self.persister: Persister | None = None
         """Takes the batches, if set."""
-        self.observer: Callable[[list[Event], int], None] | None = None
-        """Called with each batch and its size before readers see it, even if it is not stored yet.
-        Must not block, raise or append.
-        """
+        self._observers: list[Callable[[list[Event], int], None]] = []
         self._new: list[Event] = []
         """Events that are not in the state yet."""
         self.append: Final[Callable[[Event], None]] = self._new.append
@@ -164,8 +161,8 @@ class Log:
         new = kept - self._weighed
         if not new:
             return
-        if self.observer is not None:
-            self.observer(self._events[-new:], arrived)
+        for observer in self._observers:
+            observer(self._events[-new:], arrived)
         if self.persister is not None:
             events, self._events = self._events, []
             self._first = self._seq + 1
@@ -203,6 +200,14 @@ class Log:
     def behind(self) -> bool:
         """True if there are events that are not shown yet."""
         return self.shown.seq != self.seq
+
+    def observe(self, observer: Callable[[list[Event], int], None]) -> None:
+        """Call `observer` with each later batch and the size of its messages in bytes.
+
+        It gets a batch before readers see it, even if it is not stored yet. It must not block,
+        raise or append.
+        """
+        self._observers.append(observer)
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
         """Call `wake` after each batch. Returns the function that unsubscribes it.

@@ -9,7 +9,6 @@ import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, Unpack
 
@@ -278,7 +277,7 @@ def stand_in_for_programs(choose: Callable[[Agent, Opening], StandIn]) -> Iterat
         setup = set_up_driver(agent, opening, offer)
 
         def around(host: SessionHost, session: Session) -> AbstractAsyncContextManager[Opening]:
-            host.log.observer = partial(_observe, host.log.observer, chosen.observe)
+            host.log.observe(lambda events, _size: chosen.observe(events))
             services = chosen.opened(session)
             return with_services(services, setup.around_session)(host, session)
 
@@ -286,17 +285,6 @@ def stand_in_for_programs(choose: Callable[[Agent, Opening], StandIn]) -> Iterat
 
     with PROGRAMS.replaced(_unchanged), SETUP.replaced(set_up):
         yield
-
-
-def _observe(
-    first: Callable[[list[Event], int], None] | None,
-    then: Callable[[list[Event]], None],
-    events: list[Event],
-    size: int,
-) -> None:
-    if first is not None:
-        first(events, size)
-    then(events)
 
 
 def _unchanged(agent: Agent) -> Agent:

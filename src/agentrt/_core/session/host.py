@@ -207,7 +207,7 @@ class SessionHost:
     def observe(self, observer: SessionObserver) -> None:
         """Attach telemetry to the session. Must be called before it starts."""
         self.core.observer = observer
-        self.log.observer = observer.events
+        self.log.observe(observer.events)
 
     # --- actions requested by the core
 
