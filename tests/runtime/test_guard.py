@@ -155,6 +155,28 @@ async def test_one_that_was_killed_is_replaced_while_an_agent_runs() -> None:
         assert not programs()
 
 
+@pytest.mark.slow
+async def test_one_is_replaced_after_the_first_of_several_agents_has_ended() -> None:
+    async def first(*, task_status: trio.TaskStatus[trio.CancelScope]) -> None:
+        with trio.CancelScope() as scope:
+            async with started(["cat"]):
+                task_status.started(scope)
+                await trio.sleep_forever()
+        ended.set()
+
+    ended = trio.Event()
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            scope = await nursery.start(first)
+            async with started(["cat"]):
+                scope.cancel()
+                await ended.wait()
+                (program,) = programs()
+                program.kill()
+                await until_gone(program.pid)
+                await until(lambda: bool(programs()))
+
+
 async def test_there_is_none_in_a_frozen_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     async with started(["cat"]) as agent:

@@ -13,8 +13,8 @@ of Trio's loop, before it checks its deadlines, so that they can be moved by the
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, Final
@@ -29,6 +29,8 @@ class bare_errors:
     Cancellations next to the error are dropped: it replaces them, as anywhere in Trio. Several
     errors stay a group.
     """
+
+    __slots__ = ()
 
     async def __aenter__(self) -> None:
         pass
@@ -68,6 +70,8 @@ class ServiceNursery:
     ends them, so that they do not mistake this for another kind of end.
     """
 
+    __slots__ = ("_ended", "_nursery", "_scopes")
+
     def __init__(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery
         self._scopes: set[trio.CancelScope] = set()
@@ -103,6 +107,7 @@ class ServiceNursery:
             self.shield(scope)
         else:
             service = partial(service, task_status=_Status(task_status, self, scope))
+            del task_status  # it keeps the nursery of the start in memory
         try:
             with scope:
                 await service(*args)
@@ -124,10 +129,12 @@ class ServiceNursery:
 class _Status(trio.TaskStatus[Any]):
     """Shields the service once it has started. Created by the service's task."""
 
+    __slots__ = ("_scope", "_services", "_status", "_task")
+
     def __init__(
         self, status: trio.TaskStatus[Any], services: ServiceNursery, scope: trio.CancelScope
     ) -> None:
-        self._status = status
+        self._status: trio.TaskStatus[Any] | None = status
         self._services = services
         self._scope = scope
         self._task = trio.lowlevel.current_task()
@@ -136,23 +143,36 @@ class _Status(trio.TaskStatus[Any]):
         # Shield first: the task moves to a nursery that may be cancelled, and stays where it was if
         # the caller is cancelled.
         self._services.shield(self._scope)
-        self._status.started(value)
+        if self._status is None:
+            raise RuntimeError("called 'started' twice on the same task status")
+        status, self._status = self._status, None  # the service may keep this object
+        status.started(value)
         self._scope.shield = self._services.has(self._task)
 
 
-@asynccontextmanager
-async def open_service_nursery() -> AsyncIterator[ServiceNursery]:
+class open_service_nursery:
     """Open a nursery whose tasks are not cancelled from outside.
 
     Before leaving the block, end them with `cancel` or let them end in bounded time. An error of a
     service task cancels the block and is raised from here, bare if it is the only one.
     """
-    async with bare_errors(), trio.open_nursery() as nursery:
-        services = ServiceNursery(nursery)
-        try:
-            yield services
-        finally:
-            services.cancel()
+
+    __slots__ = ("_manager", "_services")
+
+    async def __aenter__(self) -> ServiceNursery:
+        self._manager = trio.open_nursery()
+        self._services = ServiceNursery(await self._manager.__aenter__())
+        return self._services
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        async with bare_errors():
+            self._services.cancel()
+            return await self._manager.__aexit__(kind, raised, traceback)
 
 
 TICK_S: Final = 5.0

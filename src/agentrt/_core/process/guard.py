@@ -27,8 +27,8 @@ import secrets
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from pathlib import Path
 from types import ModuleType
 from weakref import WeakSet
@@ -36,6 +36,7 @@ from weakref import WeakSet
 import trio
 from trio.lowlevel import FdStream
 
+from ..._base.nesting import ServiceNursery
 from ..errors import AgentStartError
 from . import supervisor
 from .chosen import LAYER
@@ -108,6 +109,10 @@ class _Guard:
         sleeps."""
         self.reaping = trio.Lock()
         self._starting = trio.Lock()
+        self._blocks: list[ServiceNursery] = []
+        """The services of the blocks of `kept`."""
+        self._keeper: ServiceNursery | None = None
+        """The one that runs the task of `kept`."""
         self._process: trio.Process | None = None
 
     async def start(self) -> None:
@@ -142,12 +147,39 @@ class _Guard:
             if self.until is not None:
                 self.send_end_time()
 
-    async def keep(self) -> None:
-        """Restart the program whenever it ends, until cancelled."""
-        while self._process is not None:
-            await self._process.wait()
-            await self.start()
-            await trio.sleep(_RESTART_DELAY_S)
+    @contextmanager
+    def kept(self, services: ServiceNursery) -> Iterator[None]:
+        """Replace the program whenever it is killed, while the block runs.
+
+        One task does it for all blocks. When its block is left, it continues in another one.
+        """
+        self._blocks.append(services)
+        if self._keeper is None:
+            self._keep_in(services)
+        try:
+            yield
+        finally:
+            self._blocks.remove(services)
+            if self._keeper is services:
+                self._keeper = None
+                if self._blocks:
+                    self._keep_in(self._blocks[-1])
+
+    def _keep_in(self, services: ServiceNursery) -> None:
+        self._keeper = services
+        services.start_soon(self._keep, services)
+
+    async def _keep(self, services: ServiceNursery) -> None:
+        try:
+            while self._process is not None:
+                await self._process.wait()
+                await self.start()
+                await trio.sleep(_RESTART_DELAY_S)
+        except (OSError, RuntimeError) as error:
+            _log.warning("the guard program ended and could not be started again: %s", error)
+        finally:
+            if self._keeper is services:
+                self._keeper = None
 
     @property
     def _runs(self) -> bool:
@@ -221,17 +253,15 @@ async def guard() -> AsyncIterator[str]:
                 await shared.end()
 
 
-async def keep_guard() -> None:
-    """Replace the guard program whenever it is killed, until cancelled. Call it inside a block of
-    `guard`. If the program cannot be restarted, that is logged, and the start of the next agent
-    raises the error."""
+def keep_guard(services: ServiceNursery) -> AbstractContextManager[None]:
+    """Replace the guard program whenever it is killed, while the block runs.
+
+    Use it inside a block of `guard`. `services` runs the task, and must not end before the block.
+    If the program cannot be restarted, that is logged, and the start of the next agent raises the
+    error.
+    """
     shared = _current.get()
-    if shared is None or not _available():
-        return
-    try:
-        await shared.keep()
-    except (OSError, RuntimeError) as error:
-        _log.warning("the guard program ended and could not be started again: %s", error)
+    return nullcontext() if shared is None or not _available() else shared.kept(services)
 
 
 async def reap_orphans() -> None:

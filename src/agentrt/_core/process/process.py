@@ -74,14 +74,14 @@ async def open_process(
             entry.started()
         agent = AgentProcess(process, marker, limits, on_stderr, watcher, entry)
         agent._report("started", pid=agent.pid, command=list(argv), cwd=os.fspath(cwd), env=env)
-        services.start_soon(keep_guard)
         services.start_soon(reap_orphans)
         services.start_soon(agent._watch_exit)
         services.start_soon(agent._watch_stderr)
         try:
-            if entry is not None:
-                await agent._enter()
-            yield agent
+            with keep_guard(services):
+                if entry is not None:
+                    await agent._enter()
+                yield agent
         finally:
             # There is no other reader any more, and an agent whose output is stuck cannot exit.
             services.start_soon(read_loop, agent, lambda data: None, lambda: None)
