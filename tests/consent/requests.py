@@ -48,7 +48,7 @@ def _logged(name: str, raw: Json, effects: list[Effect], strings: list[str]) -> 
         *(
             e
             for e in effects
-            if isinstance(e, DecisionRequested) or type(e) in talk.conversation.effect_handlers
+            if isinstance(e, DecisionRequested) or type(e) in talk.conversation.EFFECTS
         )
     )
     talk.step()

@@ -101,12 +101,11 @@ class Talk:
         self.conversation.agent = msgspec.structs.replace(agent, **changes)
 
     def tell(self, *effects: Effect) -> None:
-        handled = self.conversation.effect_handlers
         for effect in effects:
             if isinstance(effect, DecisionRequested):
                 self.conversation.ask(effect, None)
             else:
-                handled[type(effect)](effect)
+                self.conversation.take(effect)
 
     def step(self) -> None:
         self.conversation.sync()

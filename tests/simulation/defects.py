@@ -72,7 +72,12 @@ class Change:
             new: Any = property(lambda *args: self.wrong(before.fget, *args))
         else:
             new = lambda *args, **more: self.wrong(before, *args, **more)  # noqa: E731
-        with patch.object(self.owner, self.name, new):
+        with ExitStack() as stack:
+            stack.enter_context(patch.object(self.owner, self.name, new))
+            for table in (vars(self.owner).get(name) for name in ("HANDLERS", "_HANDLERS")):
+                if table is not None:  # it contains the method itself
+                    found = {kind: new for kind, method in table.items() if method is before}
+                    stack.enter_context(patch.dict(table, found))
             yield
 
 

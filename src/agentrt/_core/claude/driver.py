@@ -8,7 +8,7 @@ calls (`speech.py`), the end of a turn (`turns.py`) and its outcome (`outcome.py
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 from uuid import uuid4
 
@@ -102,22 +102,6 @@ class ClaudeDriver:
         it yet.
         """
         self._blocked: str | None = None
-        self._take: dict[type, Callable[[Any, Out], None]] = {
-            wire.Assistant: self._assistant,
-            wire.User: self._user,
-            wire.Result: self._result,
-            wire.System: self._system,
-            wire.CommandLifecycle: self._lifecycle,
-            wire.ControlRequest: self._requested,
-            wire.ControlResponse: self._response,
-            wire.ControlCancel: lambda m, out: self._requests.cancelled(m.request_id, out),
-            wire.ConversationReset: self._reset,
-            wire.RateLimit: self._limited,
-            wire.AuthStatus: self._mention,
-            wire.PromptSuggestion: self._mention,
-            wire.BadClaudeLine: self._bad,
-            wire.UnknownClaudeLine: self._unknown,
-        }
 
     @property
     def _started(self) -> bool:
@@ -294,9 +278,9 @@ class ClaudeDriver:
                 continue
             if pieces:
                 self._spoken(parent, index, thought, pieces, out)
-            take = self._take.get(type(m))
+            take = self._HANDLERS.get(type(m))
             if take is not None:
-                take(m, out)
+                take(self, m, out)
         if pieces:
             self._spoken(parent, index, thought, pieces, out)
 
@@ -481,3 +465,21 @@ class ClaudeDriver:
             match request:
                 case {"request_id": str(id), "request": dict(body)}:
                     self._requests.received(wire.ControlRequest(id, body), out)
+
+    _HANDLERS: Final[Mapping[type, Callable[[ClaudeDriver, Any, Out], None]]] = {
+        wire.Assistant: _assistant,
+        wire.User: _user,
+        wire.Result: _result,
+        wire.System: _system,
+        wire.CommandLifecycle: _lifecycle,
+        wire.ControlRequest: _requested,
+        wire.ControlResponse: _response,
+        wire.ControlCancel: lambda self, m, out: self._requests.cancelled(m.request_id, out),
+        wire.ConversationReset: _reset,
+        wire.RateLimit: _limited,
+        wire.AuthStatus: _mention,
+        wire.PromptSuggestion: _mention,
+        wire.BadClaudeLine: _bad,
+        wire.UnknownClaudeLine: _unknown,
+    }
+    """The method for each type of message."""

@@ -25,6 +25,7 @@ from .driver import (
     BlockReceived,
     CommandsSet,
     DecisionRequested,
+    Effect,
     ModesSet,
     PlanSet,
     Retracted,
@@ -145,21 +146,6 @@ class Conversation:
         self._unconfirmed: list[str] = []
         """The settings with an unanswered change that is not waited for, one entry per request."""
         self._shown_state: State | None = None
-        self._handlers: dict[type, Callable[[Any], None]] = {
-            TextReceived: self.items.text_received,
-            BlockReceived: self.items.block_received,
-            UserContentReceived: self.items.user_content_received,
-            TextEnded: self.items.text_ended,
-            Retracted: self.items.retracted,
-            ToolCalled: self.items.tool_called,
-            PlanSet: lambda e: self._append(PlanChanged(e.entries)),
-            UsageSet: self._used,
-            ModesSet: lambda e: self.show_modes(cut_modes(e.modes)),
-            CommandsSet: lambda e: self._append(CommandsChanged(cut_commands(e.commands))),
-            TitleSet: self._titled,
-            TaskSet: self._task,
-            Notice: self._append,
-        }
 
     def new_id(self, kind: str) -> str:
         """Return an id that is unique in this log: `t1`, `i1`, `r1`, …"""
@@ -167,10 +153,9 @@ class Conversation:
         ids[kind] = number = ids.get(kind, 0) + 1
         return f"{kind}{number}"
 
-    @property
-    def effect_handlers(self) -> dict[type, Callable[[Any], None]]:
-        """The effects that the conversation handles, each with its method."""
-        return self._handlers
+    def take(self, effect: Effect) -> None:
+        """Apply one effect. It must be of a type in `EFFECTS`."""
+        self._HANDLERS[type(effect)](self, effect)
 
     # --- the turn
 
@@ -516,6 +501,28 @@ class Conversation:
         for task in list(self.log.state.tasks.values()):
             if task.status not in TERMINAL:
                 self._append(TaskChanged(msgspec.structs.replace(task, status="orphaned")))
+
+    _HANDLERS: Final[Mapping[type, Callable[[Conversation, Any], None]]] = {
+        TextReceived: lambda self, effect: self.items.text_received(effect),
+        BlockReceived: lambda self, effect: self.items.block_received(effect),
+        UserContentReceived: lambda self, effect: self.items.user_content_received(effect),
+        TextEnded: lambda self, effect: self.items.text_ended(effect),
+        Retracted: lambda self, effect: self.items.retracted(effect),
+        ToolCalled: lambda self, effect: self.items.tool_called(effect),
+        PlanSet: lambda self, effect: self.log.append(PlanChanged(effect.entries)),
+        UsageSet: _used,
+        ModesSet: lambda self, effect: self.show_modes(cut_modes(effect.modes)),
+        CommandsSet: lambda self, effect: self.log.append(
+            CommandsChanged(cut_commands(effect.commands))
+        ),
+        TitleSet: _titled,
+        TaskSet: _task,
+        Notice: lambda self, effect: self.log.append(effect),
+    }
+    """The method for each type of effect, shared by all conversations."""
+
+    EFFECTS: Final = frozenset(_HANDLERS)
+    """The types of the effects that a conversation handles."""
 
 
 def _omits_counts(usage: Usage, known: Usage) -> bool:

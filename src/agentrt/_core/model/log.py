@@ -144,9 +144,10 @@ class Log:
         return self._state
 
     def _fold(self) -> None:
-        new, take = self._new, self._state.table
+        new, state = self._new, self._state
+        take = state.HANDLERS
         for event in new:
-            take[type(event)](event)
+            take[type(event)](state, event)
         self._events += new
         self._seq += len(new)
         new.clear()

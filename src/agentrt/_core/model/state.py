@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any, Final, Protocol
 
@@ -187,31 +187,10 @@ class SessionState:
         self.commands: list[Command] = []
         self.title: str | None = None
         self._growing: dict[str, GrowingText] = {}
-        self.table: dict[type, Callable[[Any], None]] = {
-            StateChanged: self._state,
-            TurnStarted: self._turn_started,
-            TurnEnded: self._turn_ended,
-            ItemOpened: self._item_opened,
-            ItemDelta: self._item_delta,
-            TextDelta: self._item_delta,
-            ThoughtDelta: self._item_delta,
-            ItemUpdated: self._item_updated,
-            ItemClosed: self._item_closed,
-            PermissionOpened: self._permission_opened,
-            PermissionClosed: self._permission_closed,
-            QueueChanged: self._queue,
-            PlanChanged: self._plan,
-            UsageChanged: self._usage,
-            ModesChanged: self._modes,
-            CommandsChanged: self._commands,
-            TitleChanged: self._title,
-            TaskChanged: self._task,
-            Notice: self._notice,
-        }
 
     def apply(self, event: Event) -> None:
         """Apply one event."""
-        self.table[type(event)](event)
+        self.HANDLERS[type(event)](self, event)
 
     @property
     def items(self) -> dict[str, Item]:
@@ -512,6 +491,28 @@ class SessionState:
 
     def _notice(self, event: Notice) -> None:
         pass  # reported once; not part of the state
+
+    HANDLERS: Final[Mapping[type, Callable[[SessionState, Any], None]]] = {
+        StateChanged: _state,
+        TurnStarted: _turn_started,
+        TurnEnded: _turn_ended,
+        ItemOpened: _item_opened,
+        ItemDelta: _item_delta,
+        TextDelta: _item_delta,
+        ThoughtDelta: _item_delta,
+        ItemUpdated: _item_updated,
+        ItemClosed: _item_closed,
+        PermissionOpened: _permission_opened,
+        PermissionClosed: _permission_closed,
+        QueueChanged: _queue,
+        PlanChanged: _plan,
+        UsageChanged: _usage,
+        ModesChanged: _modes,
+        CommandsChanged: _commands,
+        TitleChanged: _title,
+        TaskChanged: _task,
+        Notice: _notice,
+    }
 
 
 def _take_through(ids: Iterator[str], last: str) -> bool:

@@ -123,7 +123,7 @@ def set_up_claude(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup
             env = {**environment(agent, offer.env, project=offer.project), **given.env}
             meant = await with_entry(opening, env)
             for effect in await stored_history(meant, given, env):
-                host.core.conversation.effect_handlers[type(effect)](effect)
+                host.core.conversation.take(effect)
             yield with_session_id(meant, options, offer.new_uuid)
 
     return ProtocolSetup(

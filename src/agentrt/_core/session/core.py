@@ -253,26 +253,6 @@ class SessionCore:
         )
         self._rate_limits = RateLimitWait(self, wait, state=self.log.state, wall=wall)
         self.budgets: SessionBudgets = SessionBudgets(self, budgets, fresh=opening.resume is None)
-        self._effect_handlers: dict[type, Callable[[Any], None]] = {
-            **conversation.effect_handlers,
-            Write: host.write,
-            Signal: self._signal,
-            UserContentReceived: self._user_content_received,
-            DecisionRequested: self.questions.asked,
-            ToolCheckRequested: self.questions.checking,
-            ToolCalled: self._tool_called,
-            UsageSet: self._used,
-            TaskSet: self._task_reported,
-            ModesSet: self._modes_set,
-            ServiceRequested: self.requests.requested,
-            RequestWithdrawn: self._withdrawn,
-            TurnBegan: self._turn_began,
-            TurnFinished: self._turn_finished,
-            Started: self._opened,
-            StartFailed: self._refused,
-            CallReturned: self.requests.returned,
-            Notice: self._noticed,
-        }
 
     # --- steps
 
@@ -281,13 +261,13 @@ class SessionCore:
 
         `size` is the byte count of the lines they were made from.
         """
-        depth, take, sender = self._depth, self._effect_handlers, self.driver
+        depth, take, sender = self._depth, self._HANDLERS, self.driver
         if not depth:
             self.log.arrived = size
         self._depth = depth + 1
         try:
             for effect in effects:
-                take[type(effect)](effect)
+                take[type(effect)](self, effect)
                 if self.driver is not sender:  # an effect has ended its process
                     break
         finally:
@@ -355,7 +335,7 @@ class SessionCore:
         """Show `items`, the history of the conversation that this one is a copy of."""
         with self.step():
             for effect in history_effects(items):
-                self.conversation.effect_handlers[type(effect)](effect)
+                self.conversation.take(effect)
             self.conversation.items.replayed()
 
     def add_notice(self, notice: Notice) -> None:
@@ -994,7 +974,7 @@ class SessionCore:
 
     def _modes_set(self, effect: ModesSet) -> None:
         mode = effect.modes.mode
-        self.conversation.effect_handlers[ModesSet](effect)
+        self.conversation.take(effect)
         if mode == self._mode:
             return
         self._mode = mode
@@ -1009,11 +989,11 @@ class SessionCore:
 
     def _used(self, effect: UsageSet) -> None:
         self.budgets.used(effect.usage)
-        self.conversation.effect_handlers[UsageSet](effect)
+        self.conversation.take(effect)
 
     def _task_reported(self, effect: TaskSet) -> None:
         self._after_cancel.reported_task = True
-        self.conversation.effect_handlers[TaskSet](effect)
+        self.conversation.take(effect)
 
     def _user_content_received(self, effect: UserContentReceived) -> None:
         if effect.replay:
@@ -1023,7 +1003,7 @@ class SessionCore:
             self._noticed(_UNEXPECTED)
         else:
             self._after_cancel.echoed(effect.content)
-        self.conversation.effect_handlers[UserContentReceived](effect)
+        self.conversation.take(effect)
 
     def _signal(self, effect: Signal) -> None:
         self._host.interrupt()
@@ -1152,3 +1132,30 @@ class SessionCore:
             turn.scope.deadline = at
         turn.deadline = None if at == math.inf else self._wall() + at - self._clock()
         self._deadline_changed = True
+
+    def _conversed(self, effect: Effect) -> None:
+        self.conversation.take(effect)
+
+    _HANDLERS: Final[Mapping[type, Callable[[SessionCore, Any], None]]] = {
+        **dict.fromkeys(Conversation.EFFECTS, _conversed),
+        # The most frequent effect takes the shortest way.
+        TextReceived: lambda self, effect: self.conversation.items.text_received(effect),
+        Write: lambda self, effect: self._host.write(effect),
+        Signal: _signal,
+        UserContentReceived: _user_content_received,
+        DecisionRequested: lambda self, effect: self.questions.asked(effect),
+        ToolCheckRequested: lambda self, effect: self.questions.checking(effect),
+        ToolCalled: _tool_called,
+        UsageSet: _used,
+        TaskSet: _task_reported,
+        ModesSet: _modes_set,
+        ServiceRequested: lambda self, effect: self.requests.requested(effect),
+        RequestWithdrawn: _withdrawn,
+        TurnBegan: _turn_began,
+        TurnFinished: _turn_finished,
+        Started: _opened,
+        StartFailed: _refused,
+        CallReturned: lambda self, effect: self.requests.returned(effect),
+        Notice: _noticed,
+    }
+    """The method for each type of effect, shared by all sessions."""
