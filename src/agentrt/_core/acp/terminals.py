@@ -222,7 +222,7 @@ class TerminalService:
         self._nursery = nursery
         self._roots = roots
         self._cwd = cwd
-        self._env = dict(env)
+        self._env = env
         self._limits = limits
         self._on_output = on_output
         self._variables = tuple(variables)

@@ -15,7 +15,6 @@ sending order.
 from __future__ import annotations
 
 import enum
-from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
@@ -64,7 +63,7 @@ class PromptQueue:
     """The queued prompts in sending order. A prompt's id is `TurnMachine.entry`."""
 
     def __init__(self) -> None:
-        self.waiting: deque[TurnMachine] = deque()
+        self.waiting: list[TurnMachine] = []
         """The prompts in order. Change it only through the methods."""
         self._ready = 0  # the number of ready prompts, which are at the front
 

@@ -69,16 +69,17 @@ class RepeatedPrompts:
     """The text of the user messages that an agent repeats while it loads its conversation."""
 
     def __init__(self) -> None:
-        self.pieces: deque[str] = deque()
+        self.pieces: deque[str] | tuple[()] = ()  # most agents repeat none
         self._chars = 0
 
     def add(self, content: Sequence[Block]) -> None:
         """Add a user message, or a piece of one."""
         text = "".join(_texts(content))[:REPEATED_CHARS]
-        self.pieces.append(text)
+        pieces = self.pieces = self.pieces or deque()
+        pieces.append(text)
         self._chars += len(text) + 1
-        while self._chars > REPEATED_CHARS and len(self.pieces) > 1:
-            self._chars -= len(self.pieces.popleft()) + 1
+        while self._chars > REPEATED_CHARS and len(pieces) > 1:
+            self._chars -= len(pieces.popleft()) + 1
 
 
 def prompts_to_remember(state: SessionState) -> list[str]:

@@ -104,18 +104,18 @@ def without_own(
     }
 
 
-def inherited(environ: Mapping[str, str]) -> dict[str, str]:
+def inherited(environ: Mapping[str, str]) -> Mapping[str, str]:
     """Return `environ` without the variables for agentrt itself, and without secrets other than
     keys to models.
 
     A secret is recognized by its name, or by a password, a token or a private key in its value.
     """
-    return dict(_inherited(tuple(environ.items())))
+    return _inherited(tuple(environ.items()))
 
 
 @lru_cache(maxsize=1)
-def _inherited(environ: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """The sessions of a process inherit the same variables, and reading each takes a while."""
+def _inherited(environ: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    """The sessions of a process share one mapping, and reading each variable takes a while."""
     return {
         name: value
         for name, value in without_own(dict(environ)).items()

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from fcntl import ioctl
 from time import thread_time
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import trio
 from msgspec import Struct
@@ -38,6 +38,8 @@ FIRST_PIECE_BYTES = 8 * 1024
 _log = logging.getLogger("agentrt.process")
 
 _NOTHING = memoryview(b"")
+_NO_LINES: Final[deque[bytes]] = deque()
+"""The queue of all writers without waiting lines: an empty one takes 760 bytes. Never changed."""
 
 
 class Readable(Protocol):
@@ -307,8 +309,7 @@ class LineWriter:
         self._outbox = outbox
         self._timeout = write_timeout
         self._on_broken = on_broken
-        self._urgent: deque[bytes] = deque()
-        self._prompts: deque[bytes] = deque()
+        self._urgent = self._prompts = _NO_LINES
         self._rest = _NOTHING
         """The unwritten part of a partly written line."""
         self._bytes_waiting = 0
@@ -375,8 +376,15 @@ class LineWriter:
         self._parked.unpark_all()
 
     def _queue(self, line: bytes, *, urgent: bool) -> None:
-        (self._urgent if urgent else self._prompts).append(line)
-        self._urgent_waiting += len(line) if urgent else 0
+        if urgent:
+            if self._urgent is _NO_LINES:
+                self._urgent = deque()
+            self._urgent.append(line)
+            self._urgent_waiting += len(line)
+        else:
+            if self._prompts is _NO_LINES:
+                self._prompts = deque()
+            self._prompts.append(line)
         self._bytes_waiting += len(line)
 
     async def wait_read(self) -> None:

@@ -176,18 +176,20 @@ def environment(
     base: Mapping[str, str],
     unset: frozenset[str] = frozenset(),
     project: ProjectStart | None = None,
-) -> dict[str, str]:
+) -> Mapping[str, str]:
     """Return the environment of an agent's process.
 
     It consists of `base` without `unset`, the variables of `project`, and those of the agent's
-    entry, which win.
+    entry, which win. It is `base` itself if nothing differs: many sessions then share one.
     """
     dropped = unset.union(agent.unset_env)
     given: Mapping[str, str] = {}
     if project is not None:
         dropped |= project.unset_env
         given = project.env
-    return {k: v for k, v in base.items() if k not in dropped} | {**given, **agent.env}
+    if not given and not agent.env and dropped.isdisjoint(base):
+        return base
+    return {**{k: v for k, v in base.items() if k not in dropped}, **given, **agent.env}
 
 
 def connection(

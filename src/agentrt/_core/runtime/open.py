@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from ..files.shadow import FolderCheckpoints
     from ..files.worktree import Worktree
     from ..sandbox.policy import Sandbox, SandboxLike
-    from ..sandbox.wall import Wall
     from ..store.persister import Persist
     from ..store.service import StoreService
     from ..store.store import Store
@@ -278,7 +277,11 @@ async def _opened(
     store: Store | None,
     again: ClaimedSession | None = None,
 ) -> AsyncIterator[Session]:
-    check_store("store", store)
+    from .offer import Offer
+    from .project_start import project_start
+    from .protocol_setup import set_up_protocol
+
+    service = check_store("store", store)
     check_trace(trace)
     async with AsyncExitStack() as stack:
         wall = worktree = None
@@ -293,86 +296,62 @@ async def _opened(
 
             opening, entered = session_wall(agent, opening, given.sandbox, given.permissions)
             wall = await stack.enter_async_context(entered)
-        async with _assembled(
-            agent, opening, given, trace, store, again, wall, worktree
-        ) as session:
-            yield session
+        functions, servers = split(given.tools)
+        own_tools: tuple[Tool, ...] = ()
+        takes_tools = agent.driver is None and not (agent.claude and agent.claude.legacy)
+        if wall is not None and wall.widens and takes_tools:
+            from .sandboxed import access_tool
 
-
-@asynccontextmanager
-async def _assembled(
-    agent: Agent,
-    opening: Opening,
-    given: _Given,
-    trace: Trace | str | os.PathLike[str] | None,
-    store: Store | None,
-    again: ClaimedSession | None,
-    wall: Wall | None,
-    worktree: Worktree | None,
-) -> AsyncIterator[Session]:
-    from .offer import Offer
-    from .project_start import project_start
-    from .protocol_setup import set_up_protocol
-
-    service = check_store("store", store)
-    functions, servers = split(given.tools)
-    own_tools: tuple[Tool, ...] = ()
-    takes_tools = agent.driver is None and not (agent.claude and agent.claude.legacy)
-    if wall is not None and wall.widens and takes_tools:
-        from .sandboxed import access_tool
-
-        own_tools = (access_tool(wall),)
-    offer = Offer(
-        tools=(*own_tools, *functions),
-        own_tools=own_tools,
-        servers=servers,
-        hooks=given.hooks,
-        extensions=given.extensions,
-        env=inherited(os.environ) if given.env is None else dict(given.env),
-        files=given.files,
-        terminals=given.terminals,
-        limits=given.limits,
-        on_stderr=given.on_stderr,
-        variables=dict if given.telemetry is None else given.telemetry.environment,
-        standing=Standing(given.permissions, agent),
-        money_left=money_left(given.budget),
-        first_key="r" if again is None else f"r{again.place.owner}.",
-        project=project_start(agent, opening, given.trusted, given.trust),
-        wall=wall,
-    )
-    setup = set_up_protocol(agent, opening, offer)
-    fork_factory = partial(
-        open_session,
-        agent,
-        roots=opening.roots,
-        options=opening.options,
-        # A trace file of this session alone is not used for the fork.
-        trace=None if isinstance(trace, str | os.PathLike) else trace,
-        **{name: getattr(given, name) for name in _Given.__struct_fields__},
-    )
-    tracing: AbstractAsyncContextManager[None] = nullcontext()
-    if trace is not None:
-        from ..trace.trace import tapped
-
-        tracing = tapped(trace, setup.tap)
-    async with (
-        tracing,
-        serve_session(
+            own_tools = (access_tool(wall),)
+        offer = Offer(
+            tools=(*own_tools, *functions),
+            own_tools=own_tools,
+            servers=servers,
+            hooks=given.hooks,
+            extensions=given.extensions,
+            env=inherited(os.environ) if given.env is None else dict(given.env),
+            files=given.files,
+            terminals=given.terminals,
+            limits=given.limits,
+            on_stderr=given.on_stderr,
+            variables=dict if given.telemetry is None else given.telemetry.environment,
+            standing=Standing(given.permissions, agent),
+            money_left=money_left(given.budget),
+            first_key="r" if again is None else f"r{again.place.owner}.",
+            project=project_start(agent, opening, given.trusted, given.trust),
+            wall=wall,
+        )
+        setup = set_up_protocol(agent, opening, offer)
+        fork_factory = partial(
+            open_session,
             agent,
-            setup,
-            given.permissions,
-            given.limits,
-            store=service,
-            again=again,
-            telemetry=given.telemetry,
-            checkpoints=given.checkpoints,
-            budgets=given.budget,
-            wait=given.wait,
-            fork_factory=fork_factory,
-            worktree=worktree,
-        ) as session,
-    ):
-        yield session
+            roots=opening.roots,
+            options=opening.options,
+            # A trace file of this session alone is not used for the fork.
+            trace=None if isinstance(trace, str | os.PathLike) else trace,
+            **{name: getattr(given, name) for name in _Given.__struct_fields__},
+        )
+        if trace is not None:
+            from ..trace.trace import tapped
+
+            await stack.enter_async_context(tapped(trace, setup.tap))
+        async with (
+            serve_session(
+                agent,
+                setup,
+                given.permissions,
+                given.limits,
+                store=service,
+                again=again,
+                telemetry=given.telemetry,
+                checkpoints=given.checkpoints,
+                budgets=given.budget,
+                wait=given.wait,
+                fork_factory=fork_factory,
+                worktree=worktree,
+            ) as session,
+        ):
+            yield session
 
 
 def check_modes(standing: Standing, opening: Opening) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -45,7 +44,7 @@ class OpenRequests:
         self._cwd = cwd
         self._new_id = new_id
         self._calls: dict[str, Callable[[CallReturned], None]] = {}
-        self._waiting: deque[ServiceRequested] = deque()  # requests of the agent to pass on
+        self._waiting: list[ServiceRequested] = []  # requests of the agent to pass on
         self._repeats = NoticeLimiter()
 
     # --- agentrt's requests
@@ -91,7 +90,7 @@ class OpenRequests:
             try:
                 while self._waiting:
                     self._serve(self._waiting[0])
-                    self._waiting.popleft()
+                    del self._waiting[0]
             finally:
                 self._waiting.clear()
 

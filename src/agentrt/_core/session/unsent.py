@@ -5,7 +5,6 @@ Without a store they are sent immediately.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
@@ -32,7 +31,7 @@ class UnsentUntilStored:
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._waiting: deque[_UnsentMessage] = deque()
+        self._waiting: list[_UnsentMessage] = []
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -72,7 +71,7 @@ class UnsentUntilStored:
     def release(self, seq: int) -> None:
         """Send the messages that waited for the events up to `seq`, which are now stored."""
         while self.has_stored(seq):
-            self._waiting.popleft().send()
+            self._waiting.pop(0).send()
 
     def drop(self, turn: TurnMachine, *, ended: bool = False) -> None:
         """Drop the messages of a turn that was stopped or has `ended`.
@@ -80,7 +79,7 @@ class UnsentUntilStored:
         After `ended`, a prompt for that turn is kept: it may begin the agent's next turn, as one
         that comes too late may.
         """
-        waiting, self._waiting = self._waiting, deque()
+        waiting, self._waiting = self._waiting, []
         for each in waiting:
             if each.turn is not turn or (ended and each.kind == "steer"):
                 self._waiting.append(each)
