@@ -27,7 +27,6 @@ from ._core.model.driver import (
     NewKey,
     Opening,
     Steers,
-    WorktreeOptions,
 )
 from ._core.model.log import Cursor, Log, Persister
 from ._core.model.state import PageRoom, SessionState, updated_item
@@ -61,7 +60,6 @@ __all__ = [
     "CodexDriver",
     # arguments of drivers
     "Opening",
-    "WorktreeOptions",
     "DecisionAnswer",
     "NewKey",
     "client_capabilities",

@@ -12,6 +12,7 @@ from ._core.files.shadow import (
     TakenFiles,
 )
 from ._core.files.worktree import BroughtBack, Worktree, open_worktree
+from ._core.model.driver import WorktreeOptions
 from ._core.session.budget import (
     Budget,
     BudgetLimit,
@@ -43,6 +44,7 @@ __all__ = [
     # worktrees
     "open_worktree",
     "Worktree",
+    "WorktreeOptions",
     "BroughtBack",
     # rate limits
     "WaitForLimits",
