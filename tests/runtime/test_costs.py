@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -63,3 +64,16 @@ async def test_a_long_conversation_does_not_lengthen_garbage_collections(
         await session.run("next")
         assert len(session.snapshot().items) > 6 * CALLS
         assert examined() - before < CALLS / 2
+
+
+async def test_an_idle_session_has_few_objects_for_the_garbage_collector(
+    scripted_agents: ScriptedAgents,
+) -> None:
+    scripted_agents["gemini"] = says("a word")
+    async with AsyncExitStack() as stack:
+        counts = []
+        for _ in range(4):
+            await stack.enter_async_context(agentrt.open_session("gemini", cwd="/"))
+            gc.collect()
+            counts.append(len(gc.get_objects()))
+    assert (counts[-1] - counts[0]) / 3 < 650  # including the scripted agent
