@@ -398,10 +398,7 @@ class AcpDriver:
             if pieces:
                 stream.text("".join(pieces), kind is AgentThoughtChunk, message)
                 pieces = []
-            try:
-                stream.update(params.session_id, update)
-            except RecursionError:  # decoding it was just possible, processing it is not
-                self._channel.malformed("an update nested too deeply")
+            stream.update(params.session_id, update)
         if pieces:
             stream.text("".join(pieces), kind is AgentThoughtChunk, message)
 

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
+from ..._base.json_depth import MAX_NESTING, is_too_nested
 from ..errors import LocalProtocolError
 
 MAX_FILE_BYTES: Final = 16 * 1024 * 1024
@@ -400,7 +401,10 @@ def _block(value: object) -> Block:
         raise LocalProtocolError(f"a part of a prompt is {_named(value)}; it takes {_WANTED}")
     try:
         block: Block = msgspec.convert(msgspec.to_builtins(value), Block)
-        msgspec.json.encode(block)
+        if is_too_nested(msgspec.json.encode(block)):
+            raise LocalProtocolError(
+                f"a part of a prompt has more than {MAX_NESTING} levels of nesting"
+            )
         if isinstance(block, Resource):
             msgspec.convert(
                 block.resource, _BlobFields if "blob" in block.resource else _TextFields

@@ -7,15 +7,15 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from .messages import PROMPT, TraceMessage, understand
+from .messages import MAX_DETAIL_CHARS, PROMPT, TraceMessage, understand
 from .record import TraceRecord
 
 LATE_AFTER_S: Final = 10.0
 """Seconds after which an answer is late, unless a person or model has to think about it."""
 MAX_ANSWERED_REQUESTS: Final = 10_000
 """Number of answered requests remembered per process, to recognize a second answer."""
-MAX_TEXT_CHARS: Final = 400
-"""Maximum number of characters kept of a text."""
+MAX_ID_CHARS: Final = 100
+"""Maximum number of characters kept of an id that is a text or has another shape."""
 
 Direction = Literal["received", "sent"]
 _OTHER: Final[dict[Any, Direction]] = {"received": "sent", "sent": "received"}
@@ -107,7 +107,7 @@ class TraceConversation:
         growing = self._growing
         if growing is not None and _joins(growing, row):
             growing.count += 1
-            growing.detail = (growing.detail + row.detail)[:MAX_TEXT_CHARS]
+            growing.detail = (growing.detail + row.detail)[:MAX_DETAIL_CHARS]
             return
         yield from self.flush()
         if row.message is not None and row.message.grows and not row.odd:
@@ -140,7 +140,7 @@ class TraceConversation:
             case "received" | "sent":
                 self._line(wire, record, row)
             case "stderr":
-                row.detail = record.text
+                row.detail = record.text[:MAX_DETAIL_CHARS]
             case _:
                 self._event(wire, record, row)
         return row
@@ -150,24 +150,25 @@ class TraceConversation:
         row.odd += _damage(record)
         message = row.message = understand(record.data)
         if message is None:
-            row.what, row.detail = "no message", record.text[:MAX_TEXT_CHARS]
+            row.what, row.detail = "no message", record.text[:MAX_DETAIL_CHARS]
             if not row.odd:
                 row.odd.append("not a message of the protocol")
             return
-        row.what, row.detail, row.id = message.what, message.detail[:MAX_TEXT_CHARS], message.id
+        message.id = _short_id(message.id)
+        row.what, row.detail, row.id = message.what, message.detail, message.id
         if direction == "received":
             wire.follow(message)
         if message.kind == "request":
             self._request(wire, direction, row, message)
         elif message.kind == "answer":
-            self._answer(wire, (_OTHER[direction], _hashable(message.id)), row)
+            self._answer(wire, (_OTHER[direction], message.id), row)
         elif message.of_turn and direction == "received" and not wire.in_turn:
             row.odd.append("outside of a turn")
 
     def _request(
         self, wire: _WireState, direction: Direction, row: TraceRow, message: TraceMessage
     ) -> None:
-        key = (direction, _hashable(message.id))
+        key = (direction, message.id)
         if message.id == PROMPT:
             if direction == "received":
                 return  # a prompt that Claude repeats
@@ -240,8 +241,14 @@ def _joins(growing: TraceRow, row: TraceRow) -> bool:
     return same == (row.session, row.process, row.kind, row.what)
 
 
-def _hashable(id: Any) -> Any:
-    return id if isinstance(id, str | int | float | None) else repr(id)
+def _short_id(id: Any) -> str | int | float | None:
+    """Return an id that is hashable and short. Two long ones stay different."""
+    if isinstance(id, int | float | None):
+        return id
+    text = id if isinstance(id, str) else repr(id)
+    if len(text) <= MAX_ID_CHARS:
+        return text
+    return f"{text[:MAX_ID_CHARS]}… ({len(text)} characters, {hash(text):x})"
 
 
 def _status(code: int | None) -> str:

@@ -8,6 +8,9 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
+from ..._base.json_depth import is_too_nested
+from ..wire.json import DECODE_ERRORS
+
 _json: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
 
 PROMPT: Final = "a prompt of Claude's"
@@ -26,6 +29,10 @@ _PATIENT: Final = frozenset(
     }
 )
 """Requests that are answered by a user, a model or a tool."""
+MAX_WHAT_CHARS: Final = 100
+"""Maximum number of characters of a method that are shown."""
+MAX_DETAIL_CHARS: Final = 400
+"""Maximum number of characters of a text that are shown."""
 _SPEECH: Final = ("agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update")
 
 
@@ -54,15 +61,20 @@ class TraceMessage(Struct):
 
 def understand(line: bytes) -> TraceMessage | None:
     """Parse a line. Returns None if it is not JSON, or not a message of any protocol."""
+    if is_too_nested(line):
+        return None
     try:
         body = _json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except DECODE_ERRORS:
         return None
     if not isinstance(body, dict):
         return None
     found = _of_acp(body) if "type" not in body or "jsonrpc" in body else _of_claude(body)
-    if found is not None:
-        found.body = body
+    if found is None:
+        return None
+    found.body = body
+    found.what = found.what[:MAX_WHAT_CHARS]
+    found.detail = found.detail[:MAX_DETAIL_CHARS]
     return found
 
 

@@ -18,17 +18,20 @@ import json
 import re
 from collections.abc import Hashable
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct, ValidationError, convert, inspect
 
+from ..._base.json_depth import MAX_NESTING, is_too_nested
 from ..errors import RemoteProtocolError
 
 T = TypeVar("T")
 
 DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """All exceptions of msgspec for undecodable input. `ValidationError` is a `DecodeError`."""
+
+TOO_NESTED: Final = f"not a message: more than {MAX_NESTING} levels of nesting"
 
 _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder()
@@ -38,8 +41,11 @@ _surrogate = re.compile("[\ud800-\udfff]")
 def decode(line: bytes | bytearray, decoder: msgspec.json.Decoder[T] = _ANY) -> T:
     """Decode one line and repair it where necessary.
 
-    Raises only `RemoteProtocolError`, if the line is not JSON or does not match `decoder`.
+    Raises only `RemoteProtocolError`, if the line is not JSON, is too nested, or does not match
+    `decoder`.
     """
+    if is_too_nested(line):
+        raise RemoteProtocolError(TOO_NESTED, bytes(line[:200]))
     try:
         return decoder.decode(line)
     except msgspec.ValidationError as error:
@@ -59,6 +65,8 @@ def decode_strictly(text: str, decoder: msgspec.json.Decoder[T] = _ANY) -> T:
     Broken text is refused and not repaired as an agent's would be, because repairing takes a
     hundred times as long. Raises `RemoteProtocolError`.
     """
+    if is_too_nested(text):
+        raise RemoteProtocolError(TOO_NESTED, b"")
     try:
         return decoder.decode(text)
     except (*DECODE_ERRORS, UnicodeEncodeError) as error:

@@ -15,10 +15,11 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from ..._base.json_depth import MAX_NESTING, is_too_nested
 from ..errors import RemoteProtocolError
 from ..limits import Limits
 from ..model.content import GrowingText
-from .json import DECODE_ERRORS, repair, without_surrogates
+from .json import DECODE_ERRORS, TOO_NESTED, repair, without_surrogates
 
 T = TypeVar("T")
 
@@ -97,10 +98,13 @@ class LongLine:
     def value(self) -> Any:
         """Decode the line, repaired where necessary. Call it once, at the end of the line.
 
-        Raises `RemoteProtocolError` if it is not JSON or has too much content outside of strings.
+        Raises `RemoteProtocolError` if it is not JSON, is too nested, or has too much content
+        outside of strings.
         """
         if self._refusal is None and self._string is not None:
             self._refuse("not a message: a string without an end")
+        if self._refusal is None and is_too_nested(self._rest):
+            self._refuse(TOO_NESTED)
         if self._refusal is not None:
             raise RemoteProtocolError(self._refusal, self.head)
         try:
@@ -254,12 +258,28 @@ list entry and an object.
 """
 
 
+TOO_NESTED_LINE: Final = f'"{TOO_NESTED}"'.encode()
+"""Takes the place of a line that is too nested. It is JSON, but no message of any protocol."""
+
+
+def _without_nested(lines: bytes | bytearray) -> bytes | bytearray:
+    """Replace each line that has too many levels of nesting by `TOO_NESTED_LINE`."""
+    if len(lines) <= 2 * MAX_NESTING or lines.count(b"[") + lines.count(b"{") <= MAX_NESTING:
+        return lines
+    parts = lines.split(b"\n")
+    if max(map(len, parts)) <= 2 * MAX_NESTING or not any(map(is_too_nested, parts)):
+        return lines
+    return b"\n".join(TOO_NESTED_LINE if is_too_nested(part) else part for part in parts)
+
+
 class Lines:
     """Collects whole lines from reads cut at any position.
 
     `feed` returns the whole lines of a read as one buffer, including newlines, as
     `msgspec.json.Decoder.decode_lines` expects them: single lines cost no work. CRLF and blank
     lines pass through; both are white space in JSON.
+
+    A line that is too nested is replaced by `TOO_NESTED_LINE`, which every reader refuses.
 
     A line longer than `limit` is skipped up to its newline and its size is added to `oversized`.
     The part already kept is freed as soon as the limit is exceeded.
@@ -297,7 +317,7 @@ class Lines:
             data = self._feed_long(data, self._long)
         cut = data.rfind(b"\n") + 1
         if self._skipped or self._size + len(data) > self.limit:
-            return self._feed_carefully(data)
+            return _without_nested(self._feed_carefully(data))
         if not cut:
             self._keep(data)
             if self._size > self._long_from:
@@ -307,10 +327,10 @@ class Lines:
                         self._long.feed(piece[at : at + PIECE_BYTES])
             return b""
         if cut == len(data):
-            return b"".join((*self._taken(), data)) if self._size else data
+            return _without_nested(b"".join((*self._taken(), data)) if self._size else data)
         lines = b"".join((*self._taken(), memoryview(data)[:cut]))
         self._keep(data[cut:])
-        return lines
+        return _without_nested(lines)
 
     def _keep(self, piece: bytes) -> None:
         """Keep a further piece of the line."""
@@ -336,7 +356,7 @@ class Lines:
             self._skipped = 0
         if self._long is not None:
             self._end_long(self._long)
-        return b"".join(self._taken())
+        return _without_nested(b"".join(self._taken()))
 
     def _feed_long(self, data: bytes, line: LongLine) -> bytes:
         """Feed the next piece of a long line. Returns the data after its end."""

@@ -1,0 +1,174 @@
+"""Messages with too many levels of nesting are refused before they are decoded.
+
+Decoding one that just fits into the interpreter's stack succeeds; to store or show it then fails,
+for everybody who uses the same store or looks at the same messages.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import Raw
+
+import agentrt
+from agentrt._base.json_depth import MAX_NESTING, is_too_nested
+from agentrt._core.wire.lines import LONG_LINE_BYTES
+from agentrt.errors import LocalProtocolError, RemoteProtocolError
+from agentrt.jsonrpc import Lines, decode, decode_strictly
+from agentrt.testing import FakeAcpAgent, open_fake_runtime
+from agentrt.tracing import RecentWire, TraceConversation, TraceRecord
+from runtime.fakes import Incarnations
+
+DEPTHS = (MAX_NESTING - 9, MAX_NESTING + 1, 400, *range(960, 1000, 3), 2000, 9000, 100_000)
+"""Around the limits of this package and of the interpreter, which differ by version."""
+OPENERS = st.sampled_from(("[", '{"a":', '["]",', "[{},", '{"\\"[":[[]],"a":', '["\\\\",'))
+
+
+def nested(depth: int) -> str:
+    return "[" * depth + "]" * depth
+
+
+def levels(value: Any) -> int:
+    """The number of objects and arrays inside each other."""
+    depth, inside = 0, [value]
+    while inside := [each for each in inside if isinstance(each, list | dict)]:
+        depth += 1
+        inside = [
+            child
+            for each in inside
+            for child in (each.values() if isinstance(each, dict) else each)
+        ]
+    return depth
+
+
+@settings(max_examples=15)
+@given(
+    st.lists(OPENERS, min_size=MAX_NESTING - 8, max_size=MAX_NESTING + 4),
+    st.sampled_from(('"]}]}"', "1", "[]", '"\\\\"')),
+)
+def test_the_levels_of_a_message_are_counted_outside_of_strings(
+    openers: list[str], middle: str
+) -> None:
+    ends = ("}" if opener.endswith('"a":') else "]" for opener in reversed(openers))
+    text = "".join(openers) + middle + "".join(ends)
+    expected = levels(json.loads(text)) > MAX_NESTING
+    assert is_too_nested(text.encode()) is is_too_nested(text) is expected
+
+
+@pytest.mark.parametrize("depth", DEPTHS[1:])
+def test_a_message_that_is_too_nested_has_an_error_that_says_so(depth: int) -> None:
+    with pytest.raises(RemoteProtocolError, match="more than 200 levels of nesting"):
+        decode(nested(depth).encode())
+    with pytest.raises(RemoteProtocolError, match="more than 200 levels of nesting"):
+        decode_strictly(nested(depth))
+
+
+@given(st.integers(1, 2000))
+def test_a_nested_line_costs_none_of_its_neighbours(size: int) -> None:
+    line = b'{"a":' + nested(2 * MAX_NESTING).encode() + b"}\n"
+    data = b'{"first":1}\n' + line + b'{"last":[2]}\n'
+    lines = Lines()
+    out = b"".join(bytes(lines.feed(data[at : at + size])) for at in range(0, len(data), size))
+    first, replaced, last = out.splitlines()
+    assert (first, last) == (b'{"first":1}', b'{"last":[2]}')
+    assert isinstance(json.loads(replaced), str)
+
+
+def test_a_long_line_that_is_too_nested_is_refused() -> None:
+    lines = Lines(long_apart=True)
+    lines.feed(b'{"a":' + nested(2 * MAX_NESTING).encode() + b',"text":"')
+    for _ in range(LONG_LINE_BYTES // 65536 + 1):
+        lines.feed(b"x" * 65536)
+    lines.feed(b'"}\n')
+    [line] = lines.long
+    with pytest.raises(RemoteProtocolError, match="levels of nesting"):
+        line.value()
+
+
+def test_a_prompt_of_a_program_may_not_be_too_nested() -> None:
+    block = {"type": "text", "text": "x", "_meta": {"a": json.loads(nested(MAX_NESTING))}}
+    with pytest.raises(LocalProtocolError, match="more than 200 levels of nesting"):
+        agentrt._core.model.content.blocks([block])
+
+
+def raw_update(depth: int) -> dict[str, Any]:
+    call = {"toolCallId": f"t{depth}", "title": "x", "rawInput": Raw(nested(depth).encode())}
+    update = {"sessionUpdate": "tool_call", **call}
+    return {
+        "jsonrpc": "2.0",
+        "method": "session/update",
+        "params": {"sessionId": "s1", "update": update},
+    }
+
+
+async def test_no_nesting_of_one_agent_makes_the_store_useless_for_others(tmp_path: Any) -> None:
+    async def script(agent: FakeAcpAgent) -> None:
+        async for prompt in agent.prompts:
+            if prompt.text == "nest":
+                for depth in DEPTHS:
+                    agent.send(raw_update(depth))
+            agent.say(prompt.text)
+            prompt.end()
+
+    agents = Incarnations(script, capabilities={"loadSession": True})
+    with trio.fail_after(30):
+        async with (
+            agentrt.store.open_store(tmp_path / "s.db") as store,
+            open_fake_runtime({"fake": agents.start}, store=store) as runtime,
+            trio.open_nursery() as nursery,
+        ):
+            hostile, other = [await runtime.create("fake", cwd="/") for _ in range(2)]
+            wire = RecentWire(hostile.trace())
+            nursery.start_soon(wire.listen)
+            assert (await hostile.run("nest")).text == "nest"
+            for text in ("hello", "again"):  # a store that failed refuses the next prompt
+                assert (await other.run(text)).text == text
+            assert wire.rows()[-1].what == "answer to session/prompt"
+            nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        '{"jsonrpc":"2.0","id":%s,"method":"x"}',
+        '{"jsonrpc":"2.0","id":1,"error":%s}',
+        '{"jsonrpc":"2.0","method":"session/update","params":{"update":{"sessionUpdate":%s}}}',
+        '{"type":"system","subtype":%s}',
+        '{"type":"user","message":{"content":[{"type":"tool_result","content":%s}]}}',
+        '{"method":"item/started","params":{"item":{"type":%s,"id":"x"}}}',
+    ],
+)
+def test_no_nesting_ends_the_reading_of_a_trace(shape: str) -> None:
+    for depth in range(940, 1000):
+        record = TraceRecord(t=0, kind="received", session="s", line=shape % nested(depth))
+        rows = list(TraceConversation().feed(record))
+        assert [row.what for row in rows] == ["no message"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"jsonrpc":"2.0","method":"%s"}',
+        '{"jsonrpc":"2.0","id":"%s","method":"x"}',
+        '{"jsonrpc":"2.0","id":["%s"],"result":{"stopReason":"%s"}}',
+        '{"jsonrpc":"2.0","method":"session/update","params":{"update":{"sessionUpdate":"%s"}}}',
+        '{"type":"%s"}',
+        '{"type":"system","subtype":"%s"}',
+        '{"method":"item/started","params":{"item":{"type":"%s","id":"%s"}}}',
+        "%s",
+    ],
+)
+@pytest.mark.parametrize("kind", ["received", "stderr"])
+def test_a_row_of_a_trace_is_short_whatever_is_in_its_line(line: str, kind: Any) -> None:
+    record = TraceRecord(t=0, kind=kind, session="s", line=line.replace("%s", "x" * 100_000))
+    conversation = TraceConversation()
+    [row] = [*conversation.feed(record), *conversation.flush()]
+    shown = [row.what, row.detail, row.answer, str(row.id), *row.odd]
+    if row.message is not None:
+        shown += [row.message.what, row.message.detail, str(row.message.id)]
+    assert max(map(len, shown)) <= 400
