@@ -76,7 +76,9 @@ def test_a_nested_line_costs_none_of_its_neighbours(size: int) -> None:
     out = b"".join(bytes(lines.feed(data[at : at + size])) for at in range(0, len(data), size))
     first, replaced, last = out.splitlines()
     assert (first, last) == (b'{"first":1}', b'{"last":[2]}')
-    assert isinstance(json.loads(replaced), str)
+    assert replaced.startswith(line[:200])
+    with pytest.raises(RemoteProtocolError, match="more than 200 levels of nesting"):
+        decode(replaced)
 
 
 def test_a_long_line_that_is_too_nested_is_refused() -> None:
@@ -125,7 +127,12 @@ async def test_no_nesting_of_one_agent_makes_the_store_useless_for_others(tmp_pa
             hostile, other = [await runtime.create("fake", cwd="/") for _ in range(2)]
             wire = RecentWire(hostile.trace())
             nursery.start_soon(wire.listen)
-            assert (await hostile.run("nest")).text == "nest"
+            async with hostile.prompt("nest") as turn:
+                events = [event async for event in turn]
+            assert turn.result.text == "nest"
+            notices = [each for each in events if isinstance(each, agentrt.events.Notice)]
+            assert "200 levels of nesting" in notices[0].message
+            assert notices[0].code == "malformed"
             for text in ("hello", "again"):  # a store that failed refuses the next prompt
                 assert (await other.run(text)).text == text
             assert wire.rows()[-1].what == "answer to session/prompt"

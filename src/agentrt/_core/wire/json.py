@@ -32,6 +32,8 @@ DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """All exceptions of msgspec for undecodable input. `ValidationError` is a `DecodeError`."""
 
 TOO_NESTED: Final = f"not a message: more than {MAX_NESTING} levels of nesting"
+NESTED_MARK: Final = f"… {TOO_NESTED}".encode()
+"""Ends what is left of a line that is too nested, and makes sure that it is not JSON."""
 
 _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder()
@@ -112,7 +114,8 @@ def without_surrogates(value: Any) -> Any:
 
 
 def _refusal(error: Exception, line: bytes | bytearray) -> RemoteProtocolError:
-    return RemoteProtocolError(f"not a message: {error}", bytes(line[:200]))
+    why = TOO_NESTED if line.endswith(NESTED_MARK) else f"not a message: {error}"
+    return RemoteProtocolError(why, bytes(line[:200]))
 
 
 S = TypeVar("S", bound=Struct)

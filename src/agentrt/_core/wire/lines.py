@@ -19,7 +19,7 @@ from ..._base.json_depth import MAX_NESTING, is_too_nested
 from ..errors import RemoteProtocolError
 from ..limits import Limits
 from ..model.content import GrowingText
-from .json import DECODE_ERRORS, TOO_NESTED, repair, without_surrogates
+from .json import DECODE_ERRORS, NESTED_MARK, TOO_NESTED, repair, without_surrogates
 
 T = TypeVar("T")
 
@@ -258,18 +258,14 @@ list entry and an object.
 """
 
 
-TOO_NESTED_LINE: Final = f'"{TOO_NESTED}"'.encode()
-"""Takes the place of a line that is too nested. It is JSON, but no message of any protocol."""
-
-
 def _without_nested(lines: bytes | bytearray) -> bytes | bytearray:
-    """Replace each line that has too many levels of nesting by `TOO_NESTED_LINE`."""
+    """Replace each line that has too many levels of nesting by its start and `NESTED_MARK`."""
     if len(lines) <= 2 * MAX_NESTING or lines.count(b"[") + lines.count(b"{") <= MAX_NESTING:
         return lines
     parts = lines.split(b"\n")
     if max(map(len, parts)) <= 2 * MAX_NESTING or not any(map(is_too_nested, parts)):
         return lines
-    return b"\n".join(TOO_NESTED_LINE if is_too_nested(part) else part for part in parts)
+    return b"\n".join(part[:200] + NESTED_MARK if is_too_nested(part) else part for part in parts)
 
 
 class Lines:
@@ -279,7 +275,7 @@ class Lines:
     `msgspec.json.Decoder.decode_lines` expects them: single lines cost no work. CRLF and blank
     lines pass through; both are white space in JSON.
 
-    A line that is too nested is replaced by `TOO_NESTED_LINE`, which every reader refuses.
+    Of a line that is too nested, only the start is returned, with `NESTED_MARK`. It is not JSON.
 
     A line longer than `limit` is skipped up to its newline and its size is added to `oversized`.
     The part already kept is freed as soon as the limit is exceeded.
