@@ -20,18 +20,23 @@ SEARCHED_CHARS: Final = 16 * 1024
 MAX_HINTS: Final = 3
 """Number of hints about one call."""
 
-_NAME: Final = r"(?:['\"`‘](?P<quoted>[^'\"`‘’\n]{1,1000})['\"`’]|(?P<path>[^\s'\"`‘’:,;]{1,1000}))"
-_ERROR: Final = r"read-only file system"
-_PATTERNS: Final = tuple(
-    (tool, re.compile(pattern, re.IGNORECASE))
-    for tool, pattern in (
-        (WRITE, rf"(?<!\w)(?!EROFS){_NAME}:\s{_ERROR}(?!:\s['\"])"),
-        (WRITE, rf"{_ERROR}(?::\s(?=['\"/])|,\s\w{{1,20}}\s){_NAME}"),
-        (NETWORK, r"sandbox: (?P<path>\[?[\w.:-]{1,260}\]?:\d{1,5}) is not allowed"),
-        (PROGRAM, r"sandbox: (?P<path>[\w.+-]{1,255}) may not be run"),
-    )
+MAX_NAME_CHARS: Final = 1_000
+
+_ERROR: Final = re.compile("read-only file system", re.IGNORECASE)
+_NAME_AFTER: Final = re.compile(
+    r"(?::\s(?=['\"/])|,\s\w{1,20}\s)"
+    r"(?:['\"`‘](?P<quoted>[^'\"`‘’\n]{1,1000})['\"`’]|(?P<path>[^\s'\"`‘’:,;]{1,1000}))"
 )
-"""The messages of shells, of `perror`, of Python, of Node and of agentrt itself."""
+"""The name after the error, as Python and Node print it."""
+_NAME_BEFORE: Final = re.compile(
+    r"\s:(?:['\"`’](?P<quoted>[^'\"`‘’\n]{1,1000})['\"`‘]|(?P<path>[^\s'\"`‘’:,;]{1,1000}))"
+)
+"""The name before the error, as shells and `perror` print it, in reversed text."""
+_OWN: Final = (
+    (NETWORK, re.compile(r"sandbox: (?P<path>\[?[\w.:-]{1,260}\]?:\d{1,5}) is not allowed")),
+    (PROGRAM, re.compile(r"sandbox: (?P<path>[\w.+-]{1,255}) may not be run")),
+)
+"""The messages of agentrt itself."""
 
 
 class Refusal(Struct, frozen=True):
@@ -75,11 +80,22 @@ def find_refusals(output: str, cwd: str) -> list[Refusal]:
     """Return the refusals in the output of a command that ran in `cwd`, each once."""
     text = output[-SEARCHED_CHARS:]
     found: dict[Refusal, int] = {}
-    for tool, pattern in _PATTERNS:
+    for error in _ERROR.finditer(text):
+        if name := _name_at(text, error.start(), error.end()):
+            path = os.path.normpath(os.path.join(cwd, name))
+            found.setdefault(Refusal(WRITE, path), error.start())
+    for tool, pattern in _OWN:
         for match in pattern.finditer(text):
-            named = match.groupdict()
-            target = named.get("quoted") or match["path"]
-            if tool == WRITE:
-                target = os.path.normpath(os.path.join(cwd, target))
-            found.setdefault(Refusal(tool, target), match.start())
+            found.setdefault(Refusal(tool, match["path"]), match.start())
     return sorted(found, key=found.__getitem__)[:MAX_HINTS]
+
+
+def _name_at(text: str, start: int, end: int) -> str | None:
+    """Return the path that the error between two places of a text is about."""
+    if match := _NAME_AFTER.match(text, end):
+        return match["quoted"] or match["path"]
+    before = text[max(0, start - MAX_NAME_CHARS - 4) : start][::-1]
+    if match := _NAME_BEFORE.match(before):
+        name: str = (match["quoted"] or match["path"])[::-1]
+        return None if name.upper().startswith("EROFS") else name
+    return None
