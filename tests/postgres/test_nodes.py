@@ -115,7 +115,7 @@ def test_who_has_no_lease_begins_nothing(url: str) -> None:
         a.create("one", "e", ABOUT)
         a.held = None
         for job in (lambda: a.create("two", "e", ABOUT), lambda: a.claim("one")):
-            with pytest.raises(agentrt.errors.StoreUnavailable, match="not been reached"):
+            with pytest.raises(agentrt.errors.StoreUnavailable, match="not be reached"):
                 job()
 
 

@@ -252,12 +252,12 @@ async def test_an_error_in_a_turn_that_nobody_waits_for_is_the_session_s(
 async def test_a_turn_has_its_nursery_only_while_it_runs(autojump_clock: trio.abc.Clock) -> None:
     async with session_with(echo) as (session, _):
         turn = session.prompt("go")
-        with pytest.raises(agentrt.LocalProtocolError, match="does not run"):
+        with pytest.raises(agentrt.LocalProtocolError, match="is not running"):
             _ = turn.nursery
         async with turn:
             nursery, scope = turn.nursery, turn.cancel_scope
             assert (turn.nursery, turn.cancel_scope) == (nursery, scope)
-        with pytest.raises(agentrt.LocalProtocolError, match="does not run"):
+        with pytest.raises(agentrt.LocalProtocolError, match="is not running"):
             _ = turn.cancel_scope
 
 

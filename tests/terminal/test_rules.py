@@ -39,7 +39,7 @@ def test_a_rule_is_explained(
 def test_the_agents_that_a_rule_can_never_apply_to_are_named(program: Program) -> None:
     told = json.loads(program.run("rules", "check", "Bash(ls:*)", "ls", "--json").stdout)
     assert (told["allow"], told["deny"]) == (True, "yes")
-    assert set(told["never"]) == {"gemini", "kimi", "fast-agent"}
+    assert set(told["never"]) == {"gemini", "kimi", "fast-agent", "pi"}
     assert "does not say which command" in told["never"]["gemini"]["allow"]
     own = json.loads(
         program.run("rules", "check", "run_shell_command", "ls", "--json", status=1).stdout

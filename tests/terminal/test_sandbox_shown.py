@@ -61,4 +61,4 @@ def test_an_attached_terminal_takes_a_permission_back(program: Program) -> None:
         it.line("/sandbox revoke other.invalid:80")
         it.expect("no permission is for 'other.invalid:80'")
         it.line("/sandbox revoke new.invalid:80")
-        it.expect("not allowed any more: new.invalid:80")
+        it.expect("no longer allowed: new.invalid:80")

@@ -121,6 +121,7 @@ def attack(kind: type[Struct], scene: Scene) -> dict[str, Any]:
         "old": 1,
         "checkpoint": 1,
         "path": "secret.txt",
+        "target": "example.org:443",
     }
     wanted = {field.name for field in structs.fields(kind) if field.required} - {"id"}
     if kind is c.Permission:

@@ -513,6 +513,7 @@ class SessionState:
         TaskChanged: _task,
         Notice: _notice,
     }
+    """The function that applies each kind of event to a state."""
 
 
 def _take_through(ids: Iterator[str], last: str) -> bool:
