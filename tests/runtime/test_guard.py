@@ -157,7 +157,7 @@ async def test_one_that_was_killed_is_replaced_while_an_agent_runs() -> None:
 
 @pytest.mark.slow
 async def test_one_is_replaced_after_the_first_of_several_agents_has_ended() -> None:
-    async def first(*, task_status: trio.TaskStatus[trio.CancelScope]) -> None:
+    async def run(*, task_status: trio.TaskStatus[trio.CancelScope]) -> None:
         with trio.CancelScope() as scope:
             async with started(["cat"]):
                 task_status.started(scope)
@@ -167,7 +167,7 @@ async def test_one_is_replaced_after_the_first_of_several_agents_has_ended() -> 
     ended = trio.Event()
     with trio.fail_after(10):
         async with trio.open_nursery() as nursery:
-            scope = await nursery.start(first)
+            scope = await nursery.start(run)
             async with started(["cat"]):
                 scope.cancel()
                 await ended.wait()

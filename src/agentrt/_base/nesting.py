@@ -170,9 +170,9 @@ class open_service_nursery:
         raised: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool | None:
-        async with bare_errors():
+        async with bare_errors():  # noqa: ASYNC102
             self._services.cancel()
-            return await self._manager.__aexit__(kind, raised, traceback)
+            return await self._manager.__aexit__(kind, raised, traceback)  # noqa: ASYNC102
 
 
 TICK_S: Final = 5.0

@@ -466,7 +466,7 @@ class ClaudeDriver:
                 case {"request_id": str(id), "request": dict(body)}:
                     self._requests.received(wire.ControlRequest(id, body), out)
 
-    _HANDLERS: Final[Mapping[type, Callable[[ClaudeDriver, Any, Out], None]]] = {
+    _HANDLERS: Final[Mapping[type, Callable[..., None]]] = {
         wire.Assistant: _assistant,
         wire.User: _user,
         wire.Result: _result,

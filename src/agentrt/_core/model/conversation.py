@@ -502,7 +502,7 @@ class Conversation:
             if task.status not in TERMINAL:
                 self._append(TaskChanged(msgspec.structs.replace(task, status="orphaned")))
 
-    _HANDLERS: Final[Mapping[type, Callable[[Conversation, Any], None]]] = {
+    _HANDLERS: Final[Mapping[type, Callable[..., None]]] = {
         TextReceived: lambda self, effect: self.items.text_received(effect),
         BlockReceived: lambda self, effect: self.items.block_received(effect),
         UserContentReceived: lambda self, effect: self.items.user_content_received(effect),

@@ -492,7 +492,7 @@ class SessionState:
     def _notice(self, event: Notice) -> None:
         pass  # reported once; not part of the state
 
-    HANDLERS: Final[Mapping[type, Callable[[SessionState, Any], None]]] = {
+    HANDLERS: Final[Mapping[type, Callable[..., None]]] = {
         StateChanged: _state,
         TurnStarted: _turn_started,
         TurnEnded: _turn_ended,

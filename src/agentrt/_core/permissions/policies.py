@@ -274,10 +274,12 @@ class NamedTool(Protocol):
     @property
     def name(self) -> str:
         """The name by which the agent calls it."""
+        ...
 
     @property
     def input_schema(self) -> JsonObject:
         """The JSON Schema of its arguments."""
+        ...
 
 
 RuleLike: TypeAlias = "str | NamedTool"

@@ -1136,7 +1136,7 @@ class SessionCore:
     def _conversed(self, effect: Effect) -> None:
         self.conversation.take(effect)
 
-    _HANDLERS: Final[Mapping[type, Callable[[SessionCore, Any], None]]] = {
+    _HANDLERS: Final[Mapping[type, Callable[..., None]]] = {
         **dict.fromkeys(Conversation.EFFECTS, _conversed),
         # The most frequent effect takes the shortest way.
         TextReceived: lambda self, effect: self.conversation.items.text_received(effect),

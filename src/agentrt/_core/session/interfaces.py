@@ -258,6 +258,7 @@ class OfferedTool(Protocol):
     @property
     def info(self) -> ToolInfo:
         """The tool's name, description and arguments, as agents and viewers get them."""
+        ...
 
 
 class AgentSession(Struct, kw_only=True):
