@@ -109,7 +109,7 @@ async def hosted(lab: Lab) -> AsyncIterator[Host]:
         async with open_store(lab.home / ".local/state/agentrt/journal.db") as store:
             events = dict(await store.events(host.session))
             snapshot = await store.snapshot(host.session)
-    stored = {seq: msgspec.to_builtins(event) for seq, event in events.items()}
+    stored = {seq: msgspec.json.decode(msgspec.json.encode(e)) for seq, e in events.items()}
     for seq, (since, event) in host.view.seen.items():
         assert standing_for(stored, since, seq) == event
         prompts = Counter(

@@ -292,4 +292,5 @@ class ClusterClient:
         begun = {text_of(item["content"]) for item in users}
         paused = {text_of(entry["content"]) for entry in view.shown["queue"] if entry.get("paused")}
         waits = any(not entry.get("paused") for entry in view.shown["queue"])
-        return texts <= begun | paused and not view.busy and not waits
+        dropped = view.phase == "dead"  # no agent could be started for them
+        return (dropped or texts <= begun | paused) and not view.busy and not waits

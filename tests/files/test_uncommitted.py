@@ -138,6 +138,18 @@ def test_a_file_that_became_a_link_is_one_file(tmp_path: Path) -> None:
     assert second.patch.endswith("-1\n+2\n")
 
 
+def test_a_change_in_the_second_of_the_commit_that_keeps_the_size_is_found(tmp_path: Path) -> None:
+    """git knows that its own index is as old as the file, and reads the file."""
+    project = repository(tmp_path / "p", a="1\n")
+    second = int(os.stat(project / ".git/index").st_mtime) - 10
+    os.utime(project / "a", (second, second))
+    git(project, "add", "a")
+    (project / "a").write_text("2\n")
+    for path in (project / "a", project / ".git/index"):
+        os.utime(path, (second, second))
+    assert names(uncommitted(str(project), PATIENCE_S), project) == ["a"]
+
+
 def test_a_separate_working_tree_is_compared_with_its_own_commit(tmp_path: Path) -> None:
     project = repository(tmp_path / "p", a="1\n")
     git(project, "worktree", "add", "--quiet", "-b", "other", str(tmp_path / "tree"))

@@ -218,6 +218,7 @@ class Finder:
             seen.append(name)
             os.kill(os.getpid(), signal.SIGINT)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also in a background job
 MODULE, seen = sys.argv.pop(1), []
 sys.meta_path.insert(0, Finder())
 runpy.run_module("agentrt", run_name="__main__")

@@ -471,7 +471,8 @@ class FolderCheckpoints:
         changes = list(self._raw_changes(target, now.tree))
         index = self._state / "restoring"
         # Files that stay as they are keep their entries, so that they are not read again.
-        shutil.copyfile(self._index, index)
+        # With its time: git reads the files that may have changed after an index was written.
+        shutil.copy2(self._index, index)
         self._git("read-tree", "-m", target, index=index)
         added = [name for kind, name in changes if kind == b"A"]
         others = [name for kind, name in changes if kind != b"A"]

@@ -148,9 +148,17 @@ class _Comparison:
 
     def _copy_index(self, tree: str) -> None:
         """Start with the index of the working tree, so that unchanged files are not read."""
-        index = read_regular(f"{self._git_dir}/index", _INDEX_BYTES)
+        path = f"{self._git_dir}/index"
+        try:
+            written_ns = os.stat(path).st_mtime_ns
+        except OSError:
+            index = None
+        else:
+            index = read_regular(path, _INDEX_BYTES)
         if index is not None:
             (self._own / "index").write_bytes(index)
+            # With its time: git reads the files that may have changed after an index was written.
+            os.utime(self._own / "index", ns=(written_ns, written_ns))
             try:
                 self._git("ls-files", "--error-unmatch", "--", ":/", accept=(0, 1))
             except FilesError:
