@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from types import FrameType
@@ -205,11 +206,13 @@ def lines_run(call: Any) -> int:
         return trace
 
     before = sys.gettrace()
+    gc.disable()  # a collection may run the finalizers of earlier tests
     sys.settrace(trace)
     try:
         call()
     finally:
         sys.settrace(before)
+        gc.enable()
     return count
 
 

@@ -160,7 +160,7 @@ class SessionState:
     `apply` is total: it ignores an event about an unknown item, as a viewer that joined late would.
 
     - `state`: the last `State`, with the session's phase and its agent.
-    - `turns`: the `TurnRecord`s by id, the oldest first.
+    - `turns`: each `TurnRecord` by the turn's id, the oldest first.
     - `permissions`: the open requests (`PermissionOpened`) by their ids.
     - `queue`, `paused`: the waiting prompts, and True if they wait for a client to resume them.
     - `plan`, `usage`, `modes`, `commands`, `title`: from the last event that reported them.
