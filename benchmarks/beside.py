@@ -1,12 +1,12 @@
 """Measure what one session notices of a hostile agent in the session beside it.
 
-    python benchmarks/beside.py [--seconds 2] [--only line,flood]
+    python benchmarks/beside.py [--seconds 2] [--only line,flood] [--trace]
 
 Session B has one short turn after the other while the agent of session A misbehaves, reaches its
 limit, is killed and replaced. Shown are, in milliseconds, how long B's turns took, and how much
 computing time a round of Trio's scheduler did: for longer nobody is kept waiting by the program
 itself. (Part of a turn is waiting for a processor, which A's agent and the machine's other work
-use as well.)
+use as well.) With --trace, A also writes a trace file, and its wire is looked at as the page does.
 
 The exit code is 1 if one in a hundred of B's turns took 50 ms longer beside A than without, and one
 in a thousand rounds took as long.
@@ -30,11 +30,15 @@ from msgspec import structs
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import agentrt
+from agentrt.tracing import RecentWire
 from hostile.beside import SHAPES, Shape, nothing
 from hostile.kit import PATIENT, SHORT, bad_session, works
 
 MOST = 50
 """Milliseconds by which a neighbour may delay a turn."""
+
+LOOK_S = 0.5
+"""Seconds between two looks at the rows of the wire."""
 
 
 class Rounds(trio.abc.Instrument):
@@ -80,7 +84,17 @@ async def look(session: agentrt.Session, what: Callable[[], Awaitable[object]]) 
     return Seen(turns, rounds.took)
 
 
-async def beside(shape: Shape, seconds: float, folder: str) -> Seen:
+async def watch(session: agentrt.Session) -> None:
+    """Look at the wire of a session as the page does, until cancelled."""
+    wire = RecentWire(session.trace())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wire.listen)
+        while True:
+            wire.rows()
+            await trio.sleep(LOOK_S)
+
+
+async def beside(shape: Shape, seconds: float, folder: str, *, traced: bool) -> Seen:
     limits = structs.replace(SHORT, turn_timeout_s=0.4)
     async with (
         bad_session(limits=PATIENT, bound=seconds + 60) as well,
@@ -90,9 +104,13 @@ async def beside(shape: Shape, seconds: float, folder: str) -> Seen:
             permissions=agentrt.ask,
             tools=(nothing,),
             cwd=folder,
+            trace=Path(folder, "a.trace") if traced else None,
             bound=seconds + 60,
         ) as ill,
+        trio.open_nursery() as watching,
     ):
+        if traced:
+            watching.start_soon(watch, ill)
 
         async def misbehave() -> None:
             until = trio.current_time() + seconds
@@ -102,7 +120,9 @@ async def beside(shape: Shape, seconds: float, folder: str) -> Seen:
                         pass
                 await works(ill)
 
-        return await look(well, misbehave)
+        seen = await look(well, misbehave)
+        watching.cancel_scope.cancel(reason="over")
+    return seen
 
 
 async def alone(seconds: float) -> Seen:
@@ -127,6 +147,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--only", default="", help="parts of names, with commas between")
+    parser.add_argument("--trace", action="store_true", help="trace A, and look at its wire")
     said = parser.parse_args()
     heads = ["B: med", "99 %", "worst", "round99", "99.9 %", "worst"]
     print(f"{'A':40} {'turns':>5}", *(f"{head:>8}" for head in heads))
@@ -137,7 +158,8 @@ def main() -> int:
         if not any(part in shape.__name__ for part in said.only.split(",")):
             continue
         with tempfile.TemporaryDirectory() as folder:
-            seen = trio.run(beside, shape, said.seconds, folder)
+            job = partial(beside, shape, said.seconds, folder, traced=said.trace)
+            seen = trio.run(job)
         show(shape.__name__, seen)
         late = above(seen.turns, 0.01) - above(without.turns, 0.01)
         if min(late, above(seen.rounds, 0.001)) > MOST:

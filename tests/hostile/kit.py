@@ -78,6 +78,7 @@ async def bad_session(
     on_stderr: Callable[[bytes], None] | None = None,
     resume: str | None = None,
     cwd: Path | str = ".",
+    trace: Path | None = None,
     bound: float = BOUND,
     **order: Any,
 ) -> AsyncIterator[agentrt.Session]:
@@ -91,6 +92,7 @@ async def bad_session(
             tools=tools,
             on_stderr=on_stderr,
             resume=resume,
+            trace=trace,
         ) as session:
             yield session
 

@@ -6,9 +6,20 @@ import trio
 import trio.testing
 
 from agentrt._core.session.session import host_of
-from agentrt._core.trace.subscription import MAX_ROWS
+from agentrt._core.trace.subscription import MAX_ROWS, STEP_RECORDS
+from agentrt.testing import FakeAcpAgent
 from agentrt.tracing import RecentWire
 from runtime.fakes import echo, session_with
+
+FLOOD = 2_000
+
+
+async def flood(agent: FakeAcpAgent) -> None:
+    """Answer each prompt with many short pieces."""
+    async for prompt in agent.prompts:
+        for _ in range(FLOOD):
+            agent.say("x")
+        prompt.end()
 
 
 async def test_what_was_said_while_somebody_listened_is_there() -> None:
@@ -28,6 +39,16 @@ async def test_a_look_has_all_that_went_over_the_wire_before_it() -> None:
         wire = RecentWire(session.trace())  # nothing listens
         await session.run("hello")
         assert [row.what for row in wire.rows()][-1] == "answer to session/prompt"
+
+
+async def test_a_look_at_a_flood_reads_a_part_and_later_ones_the_rest() -> None:
+    async with session_with(flood) as (session, _):
+        with session.trace() as records:
+            await session.run("hello")
+            parts = list(iter(lambda: records.take(2), []))
+    assert max(map(len, parts)) <= 2 * STEP_RECORDS
+    lines = [record.data for part in parts for record in part if record.kind == "received"]
+    assert sum(b"agent_message_chunk" in line for line in lines) == FLOOD
 
 
 async def test_of_a_long_session_the_newest_rows_are_kept_without_their_lines() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -51,8 +52,8 @@ class TraceSubscription:
     def take(self, most_steps: int | None = None) -> list[TraceRecord]:
         """Return the records that have arrived and were not returned yet, without waiting.
 
-        `most_steps` limits the number of short work steps if other tasks are waiting; a later call
-        returns the rest. None: no limit.
+        `most_steps` limits the number of short work steps if other tasks are waiting, and the
+        records to `STEP_RECORDS` for each; a later call returns the rest. None: no limit.
         """
         return self._wire.take(most_steps)
 
@@ -118,12 +119,11 @@ class _WireReader:
 
     def take(self, most_steps: int | None) -> list[TraceRecord]:
         """As `TraceSubscription.take`."""
-        steps = 0
-        while steps != most_steps and self._step():
+        steps, records = 0, self._records
+        most = sys.maxsize if most_steps is None else most_steps * STEP_RECORDS
+        while len(records) < most and steps != most_steps and self._step():
             steps += 1
-        taken = list(self._records)
-        self._records.clear()
-        return taken
+        return [records.popleft() for _ in range(min(len(records), most))]
 
     async def next_record(self) -> TraceRecord:
         """Wait for the next record. Raises `StopAsyncIteration` at the end."""
@@ -213,6 +213,8 @@ class WireSubscription:
         raise StopAsyncIteration
 
 
+STEP_RECORDS: Final = 125
+"""Maximum number of records for one step of a call with a limit."""
 MAX_ROWS: Final = 500
 """Maximum number of rows; the oldest are dropped."""
 MAX_STEPS: Final = 8
