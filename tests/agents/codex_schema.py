@@ -222,6 +222,12 @@ NAMES: Final = {
 }
 """Python names of messages whose own name stands for something else in the package."""
 
+DESCRIBED: Final = {
+    "ClientInfo": "The client as codex sees it: its `name`, its `version` and a `title` for "
+    "people.",
+}
+"""Docstrings of the messages that programs use."""
+
 SIMPLE: Final = {"string": "str", "boolean": "bool", "integer": "int", "number": "float"}
 
 HEAD: Final = '''\
@@ -287,6 +293,8 @@ class Writer:
 
     def _struct(self, name: str, schema: Schema, fields: Fields, tagged: str) -> Iterator[str]:
         yield f"\n\nclass {NAMES.get(name, name)}(CodexMessage{tagged}):\n"
+        if name in DESCRIBED:
+            yield f'    """{DESCRIBED[name]}"""\n\n'
         properties, required = schema["properties"], schema.get("required", [])
         lines: list[str] = []
         optional: list[str] = []
