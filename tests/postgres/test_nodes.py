@@ -128,6 +128,13 @@ def test_a_session_is_gone_on_with_in_its_home_and_read_anywhere(url: str) -> No
         assert b.claim("one", reads=True) == SessionClaim(place.num, 2)
 
 
+def test_a_store_that_was_closed_can_be_opened_at_once(url: str) -> None:
+    for _ in range(20):
+        alone = PostgresBackend(server_of(url))
+        alone.open()
+        alone.close()
+
+
 def test_who_wants_a_store_for_itself_and_who_shares_it_exclude_each_other(url: str) -> None:
     alone = PostgresBackend(server_of(url))
     with member(url, "a"), pytest.raises(StoreInUse):

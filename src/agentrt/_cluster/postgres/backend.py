@@ -248,6 +248,10 @@ class PostgresBackend(ImportingBackend):
 
     def close(self) -> None:
         if self._connection is not None:
+            if not self._connection.closed:
+                # The server notices the end of a connection some time after it.
+                with contextlib.suppress(errors.Error):
+                    self._connection.rows("SELECT pg_advisory_unlock_all()")
             self._connection.close()
             self._connection = None
 
