@@ -11,6 +11,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -149,13 +150,11 @@ class _Comparison:
     def _copy_index(self, tree: str) -> None:
         """Start with the index of the working tree, so that unchanged files are not read."""
         path = f"{self._git_dir}/index"
-        try:
+        index = written_ns = None
+        with suppress(OSError):
             written_ns = os.stat(path).st_mtime_ns
-        except OSError:
-            index = None
-        else:
             index = read_regular(path, _INDEX_BYTES)
-        if index is not None:
+        if index is not None and written_ns is not None:
             (self._own / "index").write_bytes(index)
             # With its time: git reads the files that may have changed after an index was written.
             os.utime(self._own / "index", ns=(written_ns, written_ns))
