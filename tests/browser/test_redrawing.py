@@ -32,4 +32,5 @@ def test_a_piece_of_an_answer_draws_nothing_but_that_answer(page: Page) -> None:
     turn(page, "trickle 40")
     drawn = page.evaluate("drawn")
     assert drawn["frames"] > 10
-    assert drawn["components"] < 8 * drawn["frames"]
+    # Of some hundred; a frame of a busy machine also draws the clock.
+    assert drawn["components"] < 12 * drawn["frames"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,10 +16,18 @@ from browser.pages import NewPage, Shoot, expect
 AGENT = Path(__file__).parents[1] / "sandbox" / "shell_agent.py"
 
 
+@pytest.fixture
+def outside() -> Iterator[Path]:
+    """A folder that is not below the virtual environment, where `nox` has its temporary files: no
+    permission covers what agentrt itself runs from."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        yield Path(folder)
+
+
 @pytest.mark.sandbox
-def test_the_shield_lists_what_was_allowed(tmp_path: Path, new_page: NewPage, shoot: Shoot) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
+def test_the_shield_lists_what_was_allowed(
+    tmp_path: Path, outside: Path, new_page: NewPage, shoot: Shoot
+) -> None:
     command = shlex.join([sys.executable, "-I", "-S", str(AGENT)])
     with serving(tmp_path, "--sandbox", "--command", command) as server:
         page = new_page(server.link())
