@@ -185,6 +185,35 @@ async def test_what_was_left_of_the_hard_limit_is_left_behind_the_answer(
         assert (turn.result.outcome, turn.result.duration) == ("timed_out", 106.0)
 
 
+async def test_behind_the_answer_a_policy_that_still_decides_takes_the_turn_s_time(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    asked: list[agentrt.PermissionRequest] = []
+
+    async def policy(request: agentrt.PermissionRequest) -> agentrt.permissions.Decision:
+        asked.append(request)
+        if len(asked) == 2:
+            await trio.sleep_forever()
+        return agentrt.ask(request)
+
+    async def curious(agent: FakeAcpAgent) -> None:
+        async for prompt in agent.prompts:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(agent.ask)
+                nursery.start_soon(agent.ask)
+                await prompt.cancelled.wait()
+                prompt.end("cancelled")
+
+    limits = agentrt.Limits(turn_timeout_s=10)
+    async with session_with(curious, limits=limits, permissions=policy) as (session, _):
+        turn = session.submit("go")
+        await trio.sleep(100)
+        session.answer(asked[0].id, "allow_once")
+        with trio.fail_after(50):
+            await session.wait_idle()
+        assert (turn.result.outcome, turn.result.duration) == ("timed_out", 110.0)
+
+
 async def test_a_program_that_is_asked_answers_in_the_turn_s_own_time(
     autojump_clock: trio.abc.Clock,
 ) -> None:

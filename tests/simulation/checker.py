@@ -473,7 +473,7 @@ class Checker:
             if trio.current_time() == world.left_at and turn is not None and not turn.wishes:
                 self.stopped.add(question.tag)
         if turn is not None and turn.person_since is not None:
-            if not any(q.turn for q in self.questions.values()):
+            if not any(q.turn and q.tag in self.left for q in self.questions.values()):
                 turn.person_for += trio.current_time() - turn.person_since
                 turn.person_since = None
         if question.tag is not None:

@@ -307,7 +307,7 @@ class SessionCore:
                 turn.hard_left = None
                 turn.moved = True
             if turn.hard_left is not None and not (
-                conversation.items.waits or turn.retry_at < math.inf
+                self.questions.asks_person or turn.retry_at < math.inf
             ):
                 self._set_hard(turn, self._clock() + turn.hard_left)  # no person is asked any more
                 turn.hard_left = None

@@ -134,7 +134,7 @@ class OpenQuestions:
         self._answered_by: dict[str, tuple[str, AnswerOrigin]] = {}
         """By question of this process: the party that has answered, and its origin."""
         self._asks: dict[str, str] = {}
-        """By open question: the rule that requires asking."""
+        """By question that the policy left to a person: the rule that requires asking, or ''."""
         self._cwd = cwd
         self._wall = wall
 
@@ -261,7 +261,7 @@ class OpenQuestions:
             return
         with self._core.step():
             if isinstance(decision, Ask):
-                if decision.rule:
+                if self._policy is not None:
                     self._asks[key] = decision.rule
                 turn = None if request.background else self._core.turn
                 # Without a policy the turn's own reader is asked; that time counts for the turn.
@@ -276,6 +276,12 @@ class OpenQuestions:
             by = "unattended" if self._policy is None else "policy"
             rule = decision.rule or _name_of(self._policy)
             self._close(request, answer, by=by, denied=not allowed, rule=rule)
+
+    @property
+    def asks_person(self) -> bool:
+        """True if the policy left an open question of the turn to a person."""
+        requests = map(self._conversation.items.open_request, self._asks)
+        return any(each is not None and not each.background for each in requests)
 
     def expired(self, key: str) -> None:
         """Close a question that was not answered in time."""
