@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,11 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 def test_the_page_of_figures_is_made_of_the_stored_rows() -> None:
     compare = "import page; assert page.PAGE.read_text() == page.page(*page.stored())"
     subprocess.run([sys.executable, "-c", compare], cwd=BENCHMARKS, check=True)
+
+
+def test_the_stored_rows_name_no_path_of_the_machine() -> None:
+    paths = re.findall(r'["\s=](/\w+/[^"\s]*)', (BENCHMARKS / "rows.jsonl").read_text())
+    assert paths == []
 
 
 @pytest.mark.slow

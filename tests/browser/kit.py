@@ -131,11 +131,12 @@ def free_port() -> int:
         return int(taken.getsockname()[1])
 
 
-def until(check: Callable[[], object], what: str = "it") -> None:
-    """Wait until something outside the browser is so."""
+def until(check: Callable[[], object], what: str | Callable[[], object] = "it") -> None:
+    """Wait until something outside the browser is so. `what`: it, or what is reported instead."""
     deadline = time.monotonic() + PATIENCE
     while not check():
-        assert time.monotonic() < deadline, f"{what} does not happen"
+        late = time.monotonic() > deadline
+        assert not late, f"{what} does not happen" if isinstance(what, str) else what()
         time.sleep(0.02)
 
 

@@ -13,8 +13,7 @@ import subprocess
 import sys
 import termios
 import threading
-import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,14 +21,13 @@ from typing import Any
 import pyte
 import pytest
 
-from browser.kit import phase, serving
+from browser.kit import phase, serving, until
 from browser.pages import NewPage, Page
 from everything.marks import CLAUDE, CODEX, COMMAND, PICTURE, STRUCTURED, USED
 from everything.stepping import PIXEL
 
 AGENTS = Path(__file__).parents[1] / "everything"
 
-PATIENCE = 20.0
 VIEWERS = ("page", "terminal", "ACP client")
 
 OPEN_ALL = """() => {
@@ -174,9 +172,9 @@ class Viewers:
             phase(self.page, "Idle")
             self.terminal.type("/cost\r")
         if STRUCTURED in marks:
-            until(lambda: "linked-name" in self.terminal.text, "the call is not shown")
+            until(lambda: "linked-name" in self.terminal.text, "the call on the terminal")
             self.terminal.type("\x0f")  # Ctrl-O
-            until(lambda: STRUCTURED in self.terminal.text, "the call is not shown in full")
+            until(lambda: STRUCTURED in self.terminal.text, "the whole call on the terminal")
 
     def look_away(self, marks: Collection[str]) -> None:
         """Close what `look` has opened."""
@@ -193,14 +191,6 @@ class Viewers:
             for mark in marks
             if not any(each in text for each in mark.split("|"))
         ]
-
-
-def until(check: Callable[[], object], what: str | Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not check():
-        if time.monotonic() > deadline:
-            pytest.fail(what if isinstance(what, str) else str(what()))
-        time.sleep(0.05)
 
 
 @contextmanager
@@ -223,7 +213,7 @@ def viewers(root: Path, new_page: NewPage, agent: str, pipe: Path) -> Iterator[V
         )
         terminal = Terminal(about["url"], env, server.folder)
         stack.callback(terminal.end)
-        until(lambda: "ready" in terminal.text, "the terminal is not attached")
+        until(lambda: "ready" in terminal.text, "the attached terminal")
         yield Viewers(page, terminal, editor, session["sessionId"])
 
 
