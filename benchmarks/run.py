@@ -85,11 +85,11 @@ class Bench:
         return str(self.peers[protocol]) if contestant == "python" else sys.executable
 
     def worked(self, workload: Workload, contestant: str, protocol: str) -> Out:
-        told = workload.told(quick=self.quick) | {"protocol": protocol}
+        parameters = workload.told(quick=self.quick) | {"protocol": protocol}
         file = lab.LAB / f"agent-{os.getpid()}.json"
         file.unlink(missing_ok=True)
-        prompt = told.get("prompt", "").format(**told, file=file)
-        spec = told | {"prompt": prompt, "agent": str(self.agent), "file": str(file)}
+        prompt = parameters.get("prompt", "").format(**parameters, file=file)
+        spec = parameters | {"prompt": prompt, "agent": str(self.agent), "file": str(file)}
         script = CONTESTANTS / SCRIPTS[contestant].format(protocol=protocol)
         command = [self.interpreter(contestant, protocol), str(script), json.dumps(spec), protocol]
         start = time.monotonic_ns()
@@ -110,7 +110,7 @@ class Bench:
             file.unlink(missing_ok=True)
         if "first_ns" in out:
             out["first_ms"] = (out["first_ns"] - start) / 1e6
-        return out | {"spec": told}
+        return out | {"spec": parameters}
 
     def imported(self, workload: Workload, contestant: str, protocol: str) -> Out:
         """The CPU of the least disturbed of three imports."""

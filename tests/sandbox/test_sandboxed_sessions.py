@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -190,6 +191,19 @@ async def test_git_cannot_be_led_to_another_configuration(
         assert (project / ".git" / "commondir").read_text() == ".\n"
         assert "Read-only" in (await first.run(redirect)).text
     assert not (project / ".git" / "commondir").exists()
+
+
+@pytest.mark.slow
+async def test_a_lock_of_another_program_on_that_file_is_an_error_and_no_hang(
+    shell_agent: Agent, project: Path
+) -> None:
+    await trio.run_process(["git", "init", "-q", "--template="], cwd=project)
+    file = os.open(project / ".git" / "commondir", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(file, fcntl.LOCK_EX)
+    with trio.fail_after(20), pytest.raises(SandboxUnavailable, match=r"commondir is locked"):
+        async with open_session(shell_agent, cwd=project, sandbox=view()):
+            pass
+    os.close(file)
 
 
 @pytest.mark.slow

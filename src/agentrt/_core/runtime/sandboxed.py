@@ -16,8 +16,7 @@ from ..agents import Agent
 from ..errors import LocalProtocolError
 from ..model.content import JsonObject, Text, ToolText
 from ..model.driver import DecisionAnswer, DecisionRequested, Opening
-from ..model.events import AnswerOrigin, Item, ItemClosed, Notice, PermissionOption
-from ..model.log import EventsExpired
+from ..model.events import AnswerOrigin, Event, Item, ItemClosed, Notice, PermissionOption
 from ..model.turn import TurnMachine
 from ..permissions.policies import Policy
 from ..permissions.rules import PermissionRule
@@ -30,7 +29,6 @@ from ..sandbox.landlock import MISSING
 from ..sandbox.policy import Sandbox, narrowed
 from ..sandbox.wall import Wall, open_wall
 from ..session.host import SessionHost
-from ..session.subscription import make_subscription
 from ..tools.tools import Tool, tool
 
 ONCE: Final = "once"
@@ -50,6 +48,8 @@ def _options(access: Access) -> list[PermissionOption]:
 MAX_REASON_CHARS: Final = 500
 MAX_SHOWN_HINTS: Final = 100
 """Number of notices about refusals in one start of a session."""
+MAX_WAITING_BATCHES: Final = 100
+"""Batches of events whose calls are not looked at yet; those of further ones are not."""
 
 
 def stored_sandbox(fields: Mapping[str, Any]) -> Sandbox:
@@ -130,17 +130,22 @@ async def serve_access(host: SessionHost, wall: Wall) -> None:
 
 async def _show_hints(host: SessionHost, wall: Wall) -> None:
     """Show a notice after a call in whose output the sandbox refused something, once for each."""
-    log, known = host.log.shown, set[Refusal]()
-    while True:
-        with (
-            suppress(EventsExpired),  # then go on with the newest event
-            make_subscription(host, log.cursor(lossless=True)) as events,
-        ):
-            async for event in events:
-                item = log.state.item(event.item) if isinstance(event, ItemClosed) else None
+    log, known = host.log, set[Refusal]()
+    send, batches = trio.open_memory_channel[list[str]](MAX_WAITING_BATCHES)
+
+    def observe(events: list[Event], _size: int) -> None:
+        closed = [event.item for event in events if type(event) is ItemClosed]
+        if closed:
+            with suppress(trio.WouldBlock, trio.BrokenResourceError):
+                send.send_nowait(closed)
+
+    log.observe(observe)
+    async with batches:
+        async for closed in batches:
+            for id in closed:
+                item = log.state.item(id)
                 if item is not None and item.tool is not None:
                     _hint(host, wall, item, known)
-            return
 
 
 def _hint(host: SessionHost, wall: Wall, item: Item, known: set[Refusal]) -> None:

@@ -13,11 +13,13 @@ import contextlib
 import os
 import stat
 import sys
+import time
 from typing import Final
 
 COMMON_DIR: Final = "commondir"
 _CONTENT: Final = b".\n"
 _ATTEMPTS: Final = 20
+_PAUSE_S: Final = 0.01
 
 
 class Placeholders:
@@ -27,9 +29,12 @@ class Placeholders:
         self._held: dict[str, int] = {}
 
     def hold(self, git: str) -> None:
-        """Create `commondir` in a repository, unless it has one of its own. Blocks. Raises OSError.
+        """Create `commondir` in a repository, unless it has one of its own. Blocks for at most some
+        tenths of a second.
 
         `git`: the folder with the repository's objects.
+
+        Raises OSError, also if another program holds a lock on the file.
         """
         path = os.path.join(git, COMMON_DIR)
         if path in self._held or sys.platform != "linux":
@@ -40,7 +45,11 @@ class Placeholders:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             fd = os.open(path, flags, 0o644)
             try:
-                fcntl.flock(fd, fcntl.LOCK_SH)
+                try:
+                    fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:  # perhaps another session is removing it
+                    time.sleep(_PAUSE_S)
+                    continue
                 status = os.fstat(fd)
                 if not status.st_nlink:  # another session has removed it in the meantime
                     continue
@@ -51,6 +60,7 @@ class Placeholders:
                 return
             finally:
                 os.close(fd)
+        raise OSError(f"{path} is locked by another program")
 
     def close(self) -> None:
         """Remove the files that no other session holds."""
