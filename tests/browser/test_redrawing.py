@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from browser.kit import phase, turn
+from browser.kit import ask, phase, turn, until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -28,9 +28,12 @@ COUNT = """async () => {
 def test_a_piece_of_an_answer_draws_nothing_but_that_answer(page: Page) -> None:
     phase(page, "Idle")
     turn(page, "many 10")
+    ask(page, "trickle 100000")
+    phase(page, "Working")
     page.evaluate(COUNT)
-    turn(page, "trickle 40")
+    until(lambda: page.evaluate("drawn.frames") > 10, "a frame")
+    page.evaluate("Object.assign(drawn, { components: 0, frames: 0 })")
+    until(lambda: page.evaluate("drawn.frames") > 30, "a frame")
     drawn = page.evaluate("drawn")
-    assert drawn["frames"] > 10
-    # Of some hundred; a frame of a busy machine also draws the clock.
-    assert drawn["components"] < 12 * drawn["frames"]
+    page.get_by_role("button", name="Stop", exact=True).click()
+    assert drawn["components"] < 6 * drawn["frames"]
