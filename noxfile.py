@@ -33,6 +33,14 @@ def group(name: str) -> list[str]:
     return list(nox.project.dependency_groups(PROJECT, name))
 
 
+def folder(session: nox.Session) -> Path:
+    """A folder for a session's files. `create_tmp` would also move TMPDIR into the repository, where
+    the tests' own folders belong to its working tree."""
+    path = Path(session.virtualenv.location, "files").resolve()
+    path.mkdir(exist_ok=True)
+    return path
+
+
 def one_by_one(session: nox.Session, *arguments: str, full: bool = False) -> None:
     """Run tests with those that are slow, not beside each other; `full`: in their long form."""
     env = {"AGENTRT_FULL": "1"} if full else {}
@@ -68,7 +76,7 @@ def agents(session: nox.Session) -> None:
     install(session, "-e", ".[test]", *group("agents"))
     session.run("python", "tests/agents/install.py", *session.posargs)
     chosen = ["-k", " or ".join(session.posargs)] if session.posargs else []
-    report = Path(session.create_tmp()) / "agents.xml"
+    report = folder(session) / "agents.xml"
     try:
         one_by_one(session, "tests/agents", f"--junitxml={report}", *chosen)
     finally:  # the table is wanted above all when something failed
@@ -82,7 +90,7 @@ def browser(session: nox.Session) -> None:
     Pictures of what was seen are in the folder that is printed.
     """
     install(session, "-e", ".[test]", *group("browser"))
-    shots = Path(session.create_tmp()).resolve() / "shots"
+    shots = folder(session) / "shots"
     session.env["AGENTRT_SHOTS"] = str(shots)
     # Each waits for its browser most of the time.
     session.run("python", "-m", "pytest", "-n", "2", "--slow", "tests/browser", *session.posargs)
@@ -240,7 +248,7 @@ def floors() -> list[str]:
 def oldest(session: nox.Session) -> None:
     """The tests with the oldest version of each dependency; arguments go to pytest."""
     session.install("pip")
-    pins = Path(session.create_tmp()) / "floors.txt"
+    pins = folder(session) / "floors.txt"
     pins.write_text("\n".join(floors()) + "\n")
     session.run("python", "-m", "pip", "install", "-q", "-c", str(pins), "-e", ".[test]")
     session.run("python", "-m", "pytest", *session.posargs)
