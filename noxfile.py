@@ -34,8 +34,10 @@ def group(name: str) -> list[str]:
 
 
 def folder(session: nox.Session) -> Path:
-    """A folder for a session's files. `create_tmp` would also move TMPDIR into the repository, where
-    the tests' own folders belong to its working tree."""
+    """A folder for a session's files.
+
+    `create_tmp` would also move TMPDIR into the repository, and the tests' folders with it.
+    """
     path = Path(session.virtualenv.location, "files").resolve()
     path.mkdir(exist_ok=True)
     return path
