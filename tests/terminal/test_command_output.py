@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from unicodedata import normalize
+from unicodedata import east_asian_width, normalize
 
 import pyte
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentrt._cli.command_output import (
@@ -36,6 +36,11 @@ from agentrt._cli.command_output import (
         ("a\x1b[5Cb", "a     b"),
         ("x\x1b[2147483647Gy", "x" + " " * (MAX_COLUMN - 1) + "y"),
         ("a\nb\x1b[2147483647Ac", "ac\nb"),
+        ("日本\rX", "X 本"),
+        ("日本\x1b[2GX", " X本"),
+        ("日本\x1b[2G語", " 語 "),
+        ("日本\x1b[2G\x1b[K", " "),
+        ("日本\r\x1b[1K", "  本"),
     ],
 )
 def test_sequences_are_applied_or_dropped_and_nothing_of_them_is_left(
@@ -60,11 +65,34 @@ STEPS = st.one_of(
 )
 
 
+def row_of(screen: pyte.Screen, number: int) -> str:
+    """Return a row as it is displayed: half of a wide character is a blank.
+
+    pyte leaves the other half when one is overwritten or erased, and its `display` fails then.
+    """
+    cells = [screen.buffer[number][column].data for column in range(screen.columns)]
+    shown = []
+    for column, cell in enumerate(cells):
+        if not cell:  # the second half, if the first one is there
+            shown.append("" if column and is_wide(cells[column - 1]) else " ")
+        else:
+            shown.append(" " if is_wide(cell) and cells[column + 1] else cell)
+    return "".join(shown).rstrip()
+
+
+def is_wide(cell: str) -> bool:
+    return bool(cell) and east_asian_width(cell[0]) in "WF"
+
+
 @given(st.lists(STEPS, max_size=40))
+@example(["日本", "\r", "X"])
+@example(["日本", "\x1b[2G", "X"])
+@example(["日本", "\x1b[2G", "日本"])
+@example(["日本", "\b", "\x1b[J"])
 def test_what_is_left_is_what_a_terminal_shows(steps: list[str]) -> None:
     screen = pyte.Screen(400, REACHABLE_ROWS)  # nothing wraps or scrolls
     pyte.Stream(screen).feed("".join(steps))
-    shown = [line.rstrip() for line in screen.display]
+    shown = [row_of(screen, number) for number in range(screen.lines)]
     text = normalize("NFC", laid_out("".join(steps)))
     left = [line.rstrip() for line in text.split("\n")]
     assert left == shown[: len(left)]
