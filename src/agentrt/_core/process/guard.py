@@ -185,6 +185,13 @@ class _Guard:
     def _runs(self) -> bool:
         return self._process is not None and self._process.returncode is None
 
+    async def reap(self) -> None:
+        """Reap dead processes of this run's agents until cancelled."""
+        async with self.reaping:
+            while True:
+                await trio.sleep(_REAP_INTERVAL_S)
+                reap_adopted(self.token, leaders)
+
     def send_end_time(self) -> None:
         """Send the program the time until which agents may live. Never waits."""
         stdin = None if self._process is None else self._process.stdin
@@ -264,16 +271,14 @@ def keep_guard(services: ServiceNursery) -> AbstractContextManager[None]:
     return nullcontext() if shared is None or not _available() else shared.kept(services)
 
 
-async def reap_orphans() -> None:
-    """Reap dead processes that agents leave to this process while it is PID 1, as in a container,
-    until cancelled. Call it inside a block of `guard`; once serves all agents."""
+def reap_orphans(services: ServiceNursery) -> None:
+    """Reap dead processes that agents leave to this process while it is PID 1, as in a container.
+
+    `services` runs the task. Call it inside a block of `guard`; once serves all agents.
+    """
     shared = _current.get()
-    if shared is None or os.getpid() != 1:
-        return
-    async with shared.reaping:
-        while True:
-            await trio.sleep(_REAP_INTERVAL_S)
-            reap_adopted(shared.token, leaders)
+    if shared is not None and os.getpid() == 1:
+        services.start_soon(shared.reap)
 
 
 def private_folder(run: str) -> Path:

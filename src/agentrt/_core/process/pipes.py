@@ -303,9 +303,14 @@ class LineWriter:
         write_timeout: float,
         on_broken: Callable[[str], None] | None = None,
         watcher: Watcher | None = None,
+        start: Callable[[Callable[[], Awaitable[None]]], object] | None = None,
     ) -> None:
+        """`start` starts a task with `run` when there is something to wait for; without it, the
+        owner runs it.
+        """
         self._transport = transport
         self._watcher = watcher
+        self._start = start
         self._outbox = outbox
         self._timeout = write_timeout
         self._on_broken = on_broken
@@ -360,7 +365,7 @@ class LineWriter:
         except trio.BrokenResourceError:
             self._lines_dropped += 1
             self._break("the agent closed its standard input")
-            self._parked.unpark_all()
+            self._wake()
             return
         if taken and self._watcher is not None and self._watcher.on:
             self._watcher.sent(line[:taken])
@@ -373,7 +378,7 @@ class LineWriter:
             self._bytes_waiting = len(self._rest)
         else:
             self._queue(line, urgent=urgent)
-        self._parked.unpark_all()
+        self._wake()
 
     def _queue(self, line: bytes, *, urgent: bool) -> None:
         if urgent:
@@ -398,6 +403,18 @@ class LineWriter:
         """Close stdin after the urgent lines. Prompts that were not begun are dropped."""
         self._closing = True
         self._drop(self._prompts)
+        self._wake()
+
+    def abandon(self) -> None:
+        """Write nothing more, because the task that writes is cancelled or was never needed."""
+        self._start = None
+        self._closing = True
+
+    def _wake(self) -> None:
+        """Let the task run, which is started now if it does not exist yet."""
+        start, self._start = self._start, None
+        if start is not None:
+            start(self.run)
         self._parked.unpark_all()
 
     async def run(self) -> None:

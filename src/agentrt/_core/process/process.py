@@ -74,7 +74,7 @@ async def open_process(
             entry.started()
         agent = AgentProcess(process, marker, limits, on_stderr, watcher, entry)
         agent._report("started", pid=agent.pid, command=list(argv), cwd=os.fspath(cwd), env=env)
-        services.start_soon(reap_orphans)
+        reap_orphans(services)
         services.start_soon(agent._watch_exit)
         services.start_soon(agent._watch_stderr)
         try:

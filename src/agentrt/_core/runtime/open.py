@@ -465,7 +465,6 @@ async def serve_session(
                     if host.keeper is not None:
                         await host.keeper.wait_until_stored()  # viewers then see the stored state
                     services.start_soon(host.run)
-                    services.start_soon(host.end_when_hung)
                     if setup.offer.wall is not None:
                         from .sandboxed import serve_access
 

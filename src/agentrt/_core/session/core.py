@@ -165,6 +165,43 @@ class CoreStep:
 class SessionCore:
     """A session: its turns, its queue, its questions and the life cycle of its process."""
 
+    __slots__ = (
+        "_after_cancel",
+        "_asked",
+        "_clock",
+        "_deadline_changed",
+        "_depth",
+        "_discards",
+        "_ends_by_silence",
+        "_host",
+        "_mode",
+        "_prompted",
+        "_rate_limits",
+        "_repeated_prompts",
+        "_steered",
+        "_step",
+        "_stepped",
+        "_unsent",
+        "_wall",
+        "active_at",
+        "agent_session",
+        "budgets",
+        "capabilities",
+        "conversation",
+        "driver",
+        "limits",
+        "log",
+        "observer",
+        "opening",
+        "questions",
+        "queue",
+        "requests",
+        "scope",
+        "standing",
+        "start_failed",
+        "tripwire",
+    )
+
     def __init__(
         self,
         conversation: Conversation,

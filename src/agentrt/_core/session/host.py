@@ -63,6 +63,58 @@ TurnService: TypeAlias = Callable[[ServiceRequested, TurnMachine | None], Awaita
 class SessionHost:
     """The internals of a `Session`: the core, the agent's process, and the tasks of both."""
 
+    __slots__ = (
+        "_charged_seq",
+        "_connect",
+        "_files_due",
+        "_first",
+        "_gate",
+        "_hang_checked_at",
+        "_idle_waiters",
+        "_make_driver",
+        "_notified",
+        "_replaced",
+        "_restart",
+        "_restarted",
+        "_services",
+        "_sleep_scope",
+        "_spare_tasks",
+        "_start_due",
+        "_tasks",
+        "_ticks",
+        "_wake",
+        "_wakes_at",
+        "checkpoints",
+        "clients",
+        "clock",
+        "closed",
+        "completion_callbacks",
+        "core",
+        "exit_callbacks",
+        "fork_factory",
+        "handlers",
+        "keeper",
+        "limits",
+        "link",
+        "log",
+        "nursery",
+        "own_tools",
+        "program_counts",
+        "rate_limit",
+        "reading_paused",
+        "sandbox",
+        "scope",
+        "set_tools",
+        "stored_sessions",
+        "tap",
+        "turn_end_callbacks",
+        "turn_services",
+        "unloaded",
+        "waiters",
+        "wall_time",
+        "worktree",
+    )
+
     def __init__(
         self,
         conversation: Conversation,
@@ -186,6 +238,10 @@ class SessionHost:
         self._replaced: trio.Event | None = None  # of the process that is being ended
         self._sleep_scope: trio.CancelScope | None = None
         self._wakes_at = math.inf
+        self._ticks = False
+        """True if the sleep ends after a tick at the latest."""
+        self._hang_checked_at = -math.inf
+        """The time at which a silent agent's work was last ended, or could not be ended."""
         self._wake = trio.Event()
 
     def provide(self, method: str, service: Service) -> None:
@@ -367,10 +423,10 @@ class SessionHost:
         elif self._sleep_scope is not None:
             # A deadline later than before is not moved: that costs more than one spurious wake-up,
             # and turns are frequent while limits are long.
-            alarm, wakes_at = core.next_deadline(), self._wakes_at
-            # A finite deadline is at most a tick away already: only the alarm can be earlier.
-            if alarm[0] < wakes_at or (wakes_at == math.inf and alarm is not NEVER):
-                self._sleep_scope.deadline = self._wakes_at = self._wake_time(alarm)
+            alarm = core.next_deadline()
+            # The end of a tick is near already: only the alarm can be earlier.
+            if alarm[0] < self._wakes_at or not (self._ticks or alarm is NEVER):
+                self._sleep_scope.deadline = self._set_wake_time(alarm)
         if self._idle_waiters.tasks:
             self._idle_waiters.wake()
 
@@ -755,8 +811,8 @@ class SessionHost:
     async def _sleep(self) -> None:
         """Wait until the task is woken or a clock that is due has been handled."""
         core = self.core
-        self._wakes_at = self._wake_time(core.next_deadline())
-        with trio.CancelScope(deadline=self._wakes_at) as self._sleep_scope:
+        wakes_at = self._set_wake_time(core.next_deadline())
+        with trio.CancelScope(deadline=wakes_at) as self._sleep_scope:
             await self._wake.wait()
         self._sleep_scope = None
         self._wake = trio.Event()
@@ -768,22 +824,33 @@ class SessionHost:
                 await trio.lowlevel.checkpoint()
             if core.next_deadline() == due:
                 core.on_deadline()
+        if (limit_s := self.limits.busy_silence_timeout_s) is not None:
+            now = self.clock()
+            if now >= self._hang_time(limit_s):
+                self._hang_checked_at = now
+                core.end_hung(limit_s)
 
-    async def end_when_hung(self) -> None:
-        """End the agent's work each time it is silent for longer than
-        `limits.busy_silence_timeout_s`.
+    def _hang_time(self, limit_s: float) -> float:
+        """Return the time at which the agent has been silent for too long.
 
-        Runs until cancelled.
+        Some time after the last check, even if nothing could be ended then.
         """
-        limit_s = self.limits.busy_silence_timeout_s
-        while limit_s is not None:
-            soonest = self.clock() + limit_s / 8  # do not retry too soon if nothing could be ended
-            await trio.sleep_until(max(self.core.active_at + limit_s, soonest))
-            self.core.end_hung(limit_s)
+        return max(self.core.active_at + limit_s, self._hang_checked_at + limit_s / 8)
 
-    def _wake_time(self, alarm: DueDeadline) -> float:
-        """Return the time of the alarm, or of the next check for a standstill of the program."""
-        return alarm[0] if alarm is NEVER else min(alarm[0], self.clock() + TICK_S)
+    def _set_wake_time(self, alarm: DueDeadline) -> float:
+        """Set and return the end of the sleep.
+
+        It ends at the alarm, when the agent has been silent for too long, or, with an alarm, at the
+        next check for a standstill of the program.
+        """
+        wakes_at, limit_s = alarm[0], self.limits.busy_silence_timeout_s
+        self._ticks = alarm is not NEVER
+        if self._ticks:
+            wakes_at = min(wakes_at, self.clock() + TICK_S)
+        if limit_s is not None:
+            wakes_at = min(wakes_at, self._hang_time(limit_s))
+        self._wakes_at = wakes_at
+        return wakes_at
 
     async def drained(self) -> None:
         """Wait until no turn runs or waits and the agent reports no remaining work.

@@ -138,6 +138,29 @@ class LinkOwner(Protocol):
 class Link:
     """Connects a driver with a process. `run` serves until the process has ended."""
 
+    __slots__ = (
+        "_closing",
+        "_first_output",
+        "_handshake_scope",
+        "_nursery",
+        "_over",
+        "_owner",
+        "_partial_line_bytes",
+        "_replied",
+        "_runs",
+        "_starting",
+        "_transport",
+        "_wait_for_room",
+        "_watcher",
+        "_writer",
+        "driver",
+        "gone",
+        "limits",
+        "opened",
+        "started",
+        "unreachable",
+    )
+
     def __init__(
         self,
         owner: LinkOwner,
@@ -193,25 +216,28 @@ class Link:
             with self._starting:
                 async with connect(opening) as transport:
                     self._transport = transport
-                    self._writer = LineWriter(
-                        transport,
-                        outbox=self.limits.agent_outbox_bytes,
-                        write_timeout=self.limits.write_timeout_s,
-                        on_broken=self._broken,
-                        watcher=self._watcher,
-                    )
-                    task_status.started()
                     async with bare_errors(), trio.open_nursery() as nursery:
                         self._nursery = nursery
-                        nursery.start_soon(self._writer.run)
-                        await read_loop(
+                        writer = self._writer = LineWriter(
                             transport,
-                            self._data,
-                            self._eof,
-                            replied=lambda: self._replied,
-                            wait_for_room=self._wait_for_room,
+                            outbox=self.limits.agent_outbox_bytes,
+                            write_timeout=self.limits.write_timeout_s,
+                            on_broken=self._broken,
+                            watcher=self._watcher,
+                            start=nursery.start_soon,
                         )
-                        await transport.wait()
+                        task_status.started()
+                        try:
+                            await read_loop(
+                                transport,
+                                self._data,
+                                self._eof,
+                                replied=lambda: self._replied,
+                                wait_for_room=self._wait_for_room,
+                            )
+                            await transport.wait()
+                        finally:
+                            writer.abandon()
                         nursery.cancel_scope.cancel()
                     # Report this before ending child processes, which may take the whole shutdown
                     # ladder.

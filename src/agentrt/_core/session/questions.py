@@ -105,6 +105,23 @@ def request_id(request: PermissionOpened | PermissionRequest | str) -> str:
 class OpenQuestions:
     """Handles the questions of one session. The conversation keeps the open ones."""
 
+    __slots__ = (
+        "_answered_by",
+        "_asks",
+        "_conversation",
+        "_core",
+        "_cwd",
+        "_host",
+        "_limit",
+        "_own",
+        "_own_tools",
+        "_policy",
+        "_standing",
+        "_tripwire",
+        "_unsent",
+        "_wall",
+    )
+
     def __init__(
         self,
         core: Steps,
