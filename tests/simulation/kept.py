@@ -73,8 +73,8 @@ class SimulatedStore(SteppedStore):
     async def keeping(self, *args: Any) -> AsyncIterator[Persist]:
         async with super().keeping(*args) as persist:
 
-            def watched(session: Any) -> LogPersister:
-                keeper = persist(session)
+            def watched(session: Any, about: Any) -> LogPersister:
+                keeper = persist(session, about)
                 self._watch_log(keeper)
                 return keeper
 

@@ -23,6 +23,7 @@ from ..tools import Tool
 from .answers import ack, refusal
 from .command_machine import CommandEvent, CommandMachine, CommandOrder, CommandPlace
 from .commands import READS, ToolOffer, ViewerCommand
+from .refusal import CloseCode
 from .viewer import Viewer
 
 REMEMBERED_ANSWERS: Final = 512
@@ -158,6 +159,13 @@ class Client:
             for tool in self.offers.values()
         )
         self.calls.offer(self.offers)
+
+    def join(self, viewer: Viewer) -> None:
+        """Take a new connection, which replaces an older one."""
+        if self.viewer is not None:
+            self.viewer.end(CloseCode.REPLACED, "this client has connected again")
+            self.leave()
+        self.viewer = viewer
 
     def leave(self) -> None:
         """Handle the end of its connection; its running commands continue."""

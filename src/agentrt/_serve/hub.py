@@ -555,10 +555,7 @@ class Hub:
     def recognise(self, viewer: Viewer, token: str | None) -> Client:
         """Return the client of a viewer. A client's new connection replaces an older one."""
         client = self.client(viewer.role, None if token is None else self._prefix + token)
-        if client.viewer is not None:
-            client.viewer.end(CloseCode.REPLACED, "this client has connected again")
-            client.leave()
-        client.viewer = viewer
+        client.join(viewer)
         self.viewers[viewer] = client
         return client
 

@@ -134,7 +134,6 @@ class AcpDriver:
         decides.
         """
         self._version = version
-        self._wire: AcpWire = WIRE_1
         self._capabilities = msgspec.convert(capabilities, ClientCapabilities)
         self._client = client
         self._auth_method = auth_method
@@ -340,7 +339,7 @@ class AcpDriver:
             self._singly -= 1
         else:
             try:
-                frames = self._wire.updates.decode_lines(lines)
+                frames = self._settings.wire.updates.decode_lines(lines)
             except DECODE_ERRORS:
                 pass
             else:
@@ -355,7 +354,7 @@ class AcpDriver:
                 noise, sample = noise + 1, line  # no object, no message: not worth an exception
                 continue
             try:
-                frame = self._wire.updates.decode(line)
+                frame = self._settings.wire.updates.decode(line)
             except DECODE_ERRORS:
                 odd = not self._receive_message(line) or odd
             else:
@@ -408,7 +407,7 @@ class AcpDriver:
         Most turns end this way, so the line is decoded directly into its type.
         """
         prompt = self._turns.prompt
-        if prompt is None or self._wire is not WIRE_1 or _ANSWER not in line:
+        if prompt is None or self._settings.wire is not WIRE_1 or _ANSWER not in line:
             return False
         try:
             answer = _answers.decode(line)
@@ -478,7 +477,7 @@ class AcpDriver:
         params = params if isinstance(params, dict) else {}
         raw, session = params.get("update"), params.get("sessionId")
         dropped: list[str] = []
-        update = read_update(raw, dropped, self._wire.variants)
+        update = read_update(raw, dropped, self._settings.wire.variants)
         if dropped:
             self._channel.notice_dropped(dropped, raw, f"a {raw['sessionUpdate']}")
         self._stream.update(session if isinstance(session, str) else "", update)
@@ -511,7 +510,7 @@ class AcpDriver:
 
     def _asked_by(self, session: str | None) -> None:
         """Note a question in version 2, where it shows that the agent is busy."""
-        if self._wire is not WIRE_1 and session == self._stream.session:
+        if self._settings.wire is not WIRE_1 and session == self._stream.session:
             self._turns.output(None)
 
     # --- the turn
@@ -519,7 +518,7 @@ class AcpDriver:
     def _prompt_answered(self, response: JsonRpcResponse) -> None:
         prompt = self._turns.prompt
         assert prompt is not None
-        if response.error is None and self._wire is not WIRE_1:
+        if response.error is None and self._settings.wire is not WIRE_1:
             self._inserted(response)
             return
         self._turns.answered()
@@ -682,7 +681,7 @@ class AcpDriver:
 
     def _negotiated(self, wire: AcpWire) -> AcpStream:
         """Take the version of the protocol, and return the stream of updates for it."""
-        self._wire = self._settings.wire = wire
+        self._settings.negotiated(wire)
         self._requests.methods = wire.client_methods
         if wire is not WIRE_1:
             self._stream = AcpStream2(self._channel, self._settings, self._turns, self._stated)

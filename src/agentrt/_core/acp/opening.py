@@ -42,7 +42,7 @@ from .messages import (
 from .settings import AcpSettingChange, AcpSettings, UnsupportedAcpSetting
 from .stream import AcpStream
 from .translate import error_of
-from .wire import WIRE_1, AcpWire, initialize_request, negotiate
+from .wire import AcpWire, initialize_request, negotiate
 
 
 def with_point(meta: JsonObject | None, point: ForkPoint) -> JsonObject:
@@ -115,7 +115,6 @@ class AcpHandshake:
         self._version = version
         self._negotiated = negotiated
         self._started = started
-        self._wire = WIRE_1
         self._stdio = True
         self._method = ""
         self._replays = False
@@ -160,7 +159,7 @@ class AcpHandshake:
                 "the agent repeats the requested version of the protocol, but speaks version 1",
                 {"version": raw.get("protocolVersion")},
             )
-        wire = self._wire = agreed.wire
+        wire = agreed.wire
         self._stream = self._negotiated(wire)
         agent = wire.read_agent(raw, self._channel)
         self.agent, self._info, self._stdio = agent.capabilities, agent.info, agent.stdio
@@ -199,7 +198,7 @@ class AcpHandshake:
             return
         # A replay is wanted unless the host says otherwise: loading repeats the conversation.
         wants_history = opening.options.get("replay", True) is not False
-        opens = self._wire.opening(
+        opens = self._settings.wire.opening(
             opening, agent, servers, roots, meta, wants_history=wants_history
         )
         if opens is None:
@@ -269,7 +268,7 @@ class AcpHandshake:
             else:
                 self._open()
 
-        self._channel.request(self._wire.login, AuthenticateRequest(method), done)
+        self._channel.request(self._settings.wire.login, AuthenticateRequest(method), done)
 
     def _take_session(self, result: Any) -> None:
         raw = result if isinstance(result, dict) else {}
@@ -280,7 +279,7 @@ class AcpHandshake:
             self._fail("protocol", f"the agent's answer to {self._method} names no session")
             return
         what = f"the answer to {self._method}"
-        opened = self._wire.read_opened(raw, self._channel, what)
+        opened = self._settings.wire.read_opened(raw, self._channel, what)
         self._settings.open(opened.settings)
         self._stream.show_commands(opened.commands)
         if self._late_history and self._method == "session/load":
@@ -364,7 +363,7 @@ class AcpHandshake:
         sessions = agent.session_capabilities or AgentSessionCapabilities()
         prompts = agent.prompt_capabilities or PromptCapabilities()
         return {
-            "protocol_version": self._wire.version,
+            "protocol_version": self._settings.wire.version,
             "resume": bool(agent.load_session) or sessions.resume is not None,
             "fork": sessions.fork is not None,
             "fork_at": sessions.fork is not None and self._fork_at,
@@ -394,7 +393,7 @@ class AcpHandshake:
             self._channel.notice(
                 "warning", "mcp_unsupported", f"the agent cannot reach the MCP server {name!r}"
             )
-        return self._wire.servers(list(taken.values()))
+        return self._settings.wire.servers(list(taken.values()))
 
     def _roots(self) -> list[str] | None:
         if not self._opening.roots:

@@ -60,7 +60,11 @@ class AcpSettings:
         self.models: SessionModelState | None = None
         self.options: list[ConfigOption] = []
         self.wire: AcpWire = WIRE_1
-        """The version of the protocol, which the agent's first answer settles."""
+        """The version of the protocol."""
+
+    def negotiated(self, wire: AcpWire) -> None:
+        """Take the version of the protocol from the agent's first answer."""
+        self.wire = wire
 
     def open(self, offered: OfferedSettings) -> None:
         """Take the settings from the response that opened the session."""

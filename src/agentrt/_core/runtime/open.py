@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from ..files.shadow import FolderCheckpoints
     from ..files.worktree import Worktree
     from ..sandbox.policy import Sandbox, SandboxLike
-    from ..store.persister import Persist
+    from ..store.persister import LogPersister, Persist
     from ..store.service import StoreService
     from ..store.store import Store
     from ..telemetry.observation import Telemetries, Telemetry
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from .client_services import Files, Terminals
     from .offer import ProtocolSetup
     from .project_start import Trusted
-    from .stored import ClaimedSession, SessionDescriber
+    from .stored import ClaimedSession
 
 
 @asynccontextmanager
@@ -372,6 +372,13 @@ def new_id() -> str:
     return id
 
 
+def _start_storing(persist: Persist, agent: Agent, host: SessionHost) -> LogPersister:
+    """Start storing the log of a session."""
+    from .stored import SessionDescriber
+
+    return persist(host, SessionDescriber(agent, host))
+
+
 @asynccontextmanager
 async def serve_session(
     agent: Agent,
@@ -400,7 +407,6 @@ async def serve_session(
     if again is None:
         check_modes(standing, setup.opening)
     clock = trio.lowlevel.current_clock().current_time  # a third of the cost of Trio's own call
-    describe: SessionDescriber | None = None
     conversing: AbstractAsyncContextManager[tuple[Conversation, Persist | None]]
     if store is None:
         state = AgentState(agent.name, agent.protocol)
@@ -408,14 +414,12 @@ async def serve_session(
         spoken = Conversation(log, agent=state, now=now, limits=limits, clock=clock)
         conversing = nullcontext((spoken, None))
     else:
-        from .stored import SessionDescriber, open_conversation
+        from .stored import open_conversation
 
-        describe = SessionDescriber(agent)
         conversing = open_conversation(
             agent,
             limits,
             setup.opening,
-            describe,
             store=store,
             again=again,
             ids=ids,
@@ -423,6 +427,11 @@ async def serve_session(
             clock=clock,
         )
     async with conversing as (conversation, persist), open_service_nursery() as services:
+        observation = None
+        if telemetry is not None:
+            if store is not None:
+                telemetry.keeps(store)
+            observation = telemetry.observe(agent.name, conversation.log)
         host = SessionHost(
             conversation,
             limits=limits,
@@ -434,7 +443,8 @@ async def serve_session(
             standing=standing,
             wall=now,
             clock=clock,
-            persist=persist,
+            persist=None if persist is None else partial(_start_storing, persist, agent),
+            observer=observation,
             tap=setup.tap,
             sandbox=None if setup.offer.wall is None else setup.offer.wall.status,
             shadow=_shadow(setup.opening.cwd, limits) if checkpoints else None,
@@ -444,14 +454,6 @@ async def serve_session(
             gate=setup.gate,
             worktree=worktree,
         )
-        if describe is not None:
-            describe.core = host.core
-        observation = None
-        if telemetry is not None:
-            if store is not None:
-                telemetry.keeps(store)
-            observation = telemetry.observe(agent.name, host.log)
-            host.observe(observation)
         session = make_session(host)
         try:
             async with setup.around_session(host, session) as opening:

@@ -22,7 +22,7 @@ from ..model.driver import Opening
 from ..model.events import AgentState
 from ..model.log import Log
 from ..model.state import SessionState
-from ..session.core import SessionCore
+from ..session.host import SessionHost
 from ..store.base import LoadedSession, SessionClaim, SessionDescription, plain
 from ..store.persister import Persist
 from ..store.service import StoreService
@@ -60,15 +60,14 @@ class SessionDescriber:
     Returns the same object until the description changes.
     """
 
-    core: SessionCore
-
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, host: SessionHost) -> None:
         self._agent = agent
+        self._host = host
         self._known: tuple[object, ...] = ()
         self._about: SessionDescription
 
     def __call__(self) -> SessionDescription:
-        core = self.core
+        core = self._host.core
         opening, named = core.opening, core.conversation.named
         known = (opening, core.agent_session, core.capabilities, named)
         if known != self._known:
@@ -101,7 +100,6 @@ async def open_conversation(
     agent: Agent,
     limits: Limits,
     opening: Opening,
-    describe: Callable[[], SessionDescription],
     *,
     store: StoreService,
     again: ClaimedSession | None,
@@ -139,7 +137,7 @@ async def open_conversation(
         named = stored.about.named
         shown.extend(conversation.restore(stored.events, ids=head.ids, named=named), 0)
         log.publish()
-    async with store.keeping(place, conversation, describe, shown, checkpoints) as persist:
+    async with store.keeping(place, conversation, shown, checkpoints) as persist:
         yield conversation, persist
 
 
@@ -193,14 +191,13 @@ async def load_closed_log(store: StoreService, id: str, limits: Limits) -> Log:
         agent,
         limits,
         again.opening,
-        lambda: about,
         store=store,
         again=again,
         ids=secrets.token_urlsafe,
         now=time.time,
         clock=trio.current_time,
     ) as (conversation, persist):
-        persist(_ClosedSession())
+        persist(_ClosedSession(), lambda: about)
         resumes = about.agent_session is not None and bool(about.capabilities.get("resume"))
         conversation.orphan(resumes=resumes)
         conversation.log.publish()

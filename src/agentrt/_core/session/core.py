@@ -215,11 +215,13 @@ class SessionCore:
         wall: Callable[[], float],
         clock: Callable[[], float],
         env: Callable[[], Mapping[str, str]] = dict,
+        observer: SessionObserver | None = None,
         budgets: tuple[Budget, ...] = (),
         wait: WaitForLimits | None = None,
     ) -> None:
-        """`env` returns the agent's environment, parts of which are secret. `budgets` count every
-        turn of the session. `wait` allows turns to wait for the end of rate limits.
+        """`env` returns the agent's environment, parts of which are secret. `observer`: telemetry,
+        if enabled. `budgets` count every turn of the session. `wait` allows turns to wait for the
+        end of rate limits.
         """
         self.conversation = conversation
         self.scope: LogScope = LogScope(conversation.log, conversation.agent.name, env)
@@ -233,8 +235,7 @@ class SessionCore:
         """The agent's own id of the conversation, for resuming it."""
         self.capabilities: JsonObject = {}
         self.start_failed: StartFailed | None = None
-        self.observer: SessionObserver | None = None
-        """Telemetry, if enabled."""
+        self.observer = observer
         self.active_at: float = clock()
         """The time of the agent's last output or of the last answer to it."""
         self._host = host

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from ..files.shadow import FolderCheckpoints
     from ..files.worktree import Worktree
     from ..sandbox.wall import SandboxStatus
-    from ..store.persister import LogPersister, Persist
+    from ..store.persister import LogPersister
     from .checkpoints import TurnCheckpoints
 
 Service: TypeAlias = Callable[[ServiceRequested], Awaitable[Any]]
@@ -128,7 +128,8 @@ class SessionHost:
         standing: Standing,
         wall: Callable[[], float],
         clock: Callable[[], float],
-        persist: Persist | None = None,
+        persist: Callable[[SessionHost], LogPersister] | None = None,
+        observer: SessionObserver | None = None,
         tap: Tap | None = None,
         sandbox: SandboxStatus | None = None,
         shadow: FolderCheckpoints | None = None,
@@ -140,7 +141,8 @@ class SessionHost:
     ) -> None:
         """`gate` decides before each start about the project's files. `worktree`: the separate
         working tree that the session runs in. `sandbox`: the sandbox around the agent. `persist`
-        starts storing the conversation's log, if given; see `StoreService.keeping`. `tap` also gets
+        starts storing the conversation's log, if given; see `StoreService.keeping`. `observer`: the
+        telemetry of the session. `tap` also gets
         the reports of the process's start. `shadow` receives checkpoints of the files around each
         turn. `budgets` count every turn. `wait` allows turns to wait for the end of rate limits.
         """
@@ -201,6 +203,7 @@ class SessionHost:
             wall=wall,
             clock=clock,
             env=lambda: self.tap.env,
+            observer=observer,
             budgets=budgets,
             wait=wait,
         )
@@ -213,6 +216,8 @@ class SessionHost:
             session = conversation.log.session
             self.checkpoints = TurnCheckpoints(shadow, session, self.core.add_notice)
         self.log: Log = conversation.log
+        if observer is not None:
+            self.log.observe(observer.events)
         self.log.shown.listen(self.waiters.wake)
         self.handlers: Handlers = Handlers(self._handler_ended)
         self.rate_limit: TenantRateLimit | None = None
@@ -259,11 +264,6 @@ class SessionHost:
     def limit_rate(self, limit: TenantRateLimit) -> None:
         """Limit the rate of reading from the agent, together with other sessions."""
         self.rate_limit = limit
-
-    def observe(self, observer: SessionObserver) -> None:
-        """Attach telemetry to the session. Must be called before it starts."""
-        self.core.observer = observer
-        self.log.observe(observer.events)
 
     # --- actions requested by the core
 

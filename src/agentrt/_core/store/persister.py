@@ -298,5 +298,5 @@ class LogPersister:
             await self._wait_for_progress()
 
 
-Persist: TypeAlias = Callable[[PersistedSession], LogPersister]
+Persist: TypeAlias = Callable[[PersistedSession, Callable[[], SessionDescription]], LogPersister]
 """Starts storing the log of one session. Call it once, with that session."""

@@ -295,23 +295,24 @@ class StoreService(Store):
         self,
         place: SessionClaim,
         conversation: Conversation,
-        about: Callable[[], SessionDescription],
         shown: Log,
         checkpoints: Checkpoints,
     ) -> AsyncIterator[Persist]:
         """Let the log of a conversation be stored, and shown in `shown`, while the block runs.
 
-        Yields the function that starts it; call it once, with the session, before the log has new
-        events. Leaving the block waits until everything is stored, for at most
-        `limits.store_failure_timeout_s`. Raises `SessionMoved` if the lease under which the place
-        was taken has ended.
+        Yields the function that starts it; call it once, with the session and a function that
+        describes it, before the log has new events. Leaving the block waits until everything is
+        stored, for at most `limits.store_failure_timeout_s`. Raises `SessionMoved` if the lease
+        under which the place was taken has ended.
         """
         log = conversation.log
         if self._taken_under.pop(log.session, self._lease) != self._lease:
             raise SessionMoved("the lease of the store ended while the session was being opened")
         started: LogPersister | None = None
 
-        def persist(session: PersistedSession) -> LogPersister:
+        def persist(
+            session: PersistedSession, about: Callable[[], SessionDescription]
+        ) -> LogPersister:
             nonlocal started
             started = LogPersister(
                 self, place, conversation, about, self._limits, checkpoints, session
