@@ -289,6 +289,15 @@ def test_a_compaction_is_a_task_with_its_summary() -> None:
         ("compaction", "running", None),
         ("compaction", "completed", "shorter"),
     ]
+    assert [each.code for each in peer.of(Notice)] == ["compacted"]
+
+
+def test_a_failed_compaction_is_reported() -> None:
+    peer = opened()
+    update = {"compactionId": "k", "status": "failed", "error": "too long"}
+    peer.update("compaction_update", **update)
+    [notice] = peer.of(Notice)
+    assert (notice.level, notice.code, notice.message) == ("warning", "compact_failed", "too long")
 
 
 # --- modes, models, options

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import shlex
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import termios
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +25,16 @@ import pytest
 
 from browser.kit import phase, serving, until
 from browser.pages import NewPage, Page
-from everything.marks import CLAUDE, CODEX, COMMAND, PICTURE, STRUCTURED, USED
-from everything.stepping import PIXEL
+from everything.marks import (
+    CLAUDE,
+    CODEX,
+    CODEX_COMMANDS,
+    COMMAND,
+    PICTURE,
+    STRUCTURED,
+    USED,
+)
+from everything.stepping import EVERYTHING, PIXEL
 
 AGENTS = Path(__file__).parents[1] / "everything"
 
@@ -89,6 +99,12 @@ class Editor:
             self._reader.join()
 
     @property
+    def commands(self) -> list[dict[str, Any]]:
+        """The agent's commands that it was last sent."""
+        lists = [each.get("availableCommands") for each in self.updates]
+        return next((each for each in reversed(lists) if each is not None), [])
+
+    @property
     def text(self) -> str:
         shown = [*self.updates, *self.results.values()]
         return json.dumps(shown, ensure_ascii=False)
@@ -133,6 +149,11 @@ class Terminal:
         self._process.wait()
         self._reader.join()
         os.close(self._master)
+
+    def lists(self, *texts: str) -> bool:
+        """True if a line of the screen has all the texts."""
+        with self._lock:
+            return any(all(text in line for text in texts) for line in self._screen.display)
 
     @property
     def text(self) -> str:
@@ -182,6 +203,26 @@ class Viewers:
             self.page.get_by_label("Message the agent").fill("")
             self.terminal.type("\x7f" * (len(COMMAND) + 1))
 
+    def choose(self, who: str, command: str, description: str) -> None:
+        """Choose a command from those that a viewer offers, and send it."""
+        match who:
+            case "page":
+                box = self.page.get_by_label("Message the agent")
+                box.press_sequentially(f"/{command[:3]}")
+                self.page.get_by_role("option").filter(has_text=description).click()
+                box.press("Enter")
+            case "terminal":
+                self.terminal.type(f"/{command[:3]}")
+                until(lambda: self.terminal.lists(f"/{command}", description), description)
+                self.terminal.type("\t")
+                until(lambda: self.terminal.lists(f"/{command}"), "the completed command")
+                self.terminal.type("\r")
+            case _:
+                [offered] = [each for each in self.editor.commands if each["name"] == command]
+                assert description in offered["description"]
+                prompt = [{"type": "text", "text": f"/{command}"}]
+                self.editor.request("session/prompt", sessionId=self.session, prompt=prompt)
+
     def missing(self, marks: Collection[str]) -> list[tuple[str, str]]:
         """Return the viewers that do not show a text, with that text."""
         texts = self.texts()
@@ -228,7 +269,7 @@ def test_all_viewers_show_each_message(
         shown.editor.start(
             "session/prompt",
             sessionId=shown.session,
-            prompt=[{"type": "text", "text": "Say everything."}],
+            prompt=[{"type": "text", "text": EVERYTHING}],
         )
         with pipe.open("wb", buffering=0) as steps:
             for each in marks:
@@ -241,3 +282,35 @@ def test_all_viewers_show_each_message(
                 )
                 shown.look_away(each)
         phase(shown.page, "Idle")
+
+
+@pytest.mark.slow
+def test_codexs_commands_are_chosen_and_shown_in_each_viewer(
+    tmp_path: Path, new_page: NewPage
+) -> None:
+    pipe = tmp_path / "steps"  # never opened: each command has its own turn
+    results = {command: result for command, (_, result) in CODEX_COMMANDS.items()}
+    # A notice, which the page shows beside the conversation.
+    compacted = results.pop("compact")
+    any_result = re.compile("|".join(map(re.escape, results.values())))
+    expected: list[str] = []
+    with viewers(tmp_path, new_page, "codex", pipe) as shown:
+
+        def differing() -> dict[str, list[str]]:
+            """The results in the order of each viewer that shows others than expected."""
+            found = {
+                who: [each for each, _ in groupby(any_result.findall(text))]
+                for who, text in shown.texts().items()
+            }
+            return {who: each for who, each in found.items() if each != expected}
+
+        assert differing() == {}
+        assert len(shown.missing([compacted])) == len(VIEWERS), "shown before its command"
+        for who in VIEWERS:
+            for command, (description, result) in CODEX_COMMANDS.items():
+                shown.choose(who, command, description)
+                if command in results:
+                    expected.append(result)
+                until(lambda result=result: not shown.missing([result]), (who, result).__repr__)
+                until(lambda: not differing(), differing)
+                phase(shown.page, "Idle")

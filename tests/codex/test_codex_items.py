@@ -141,7 +141,11 @@ def test_every_other_item_is_the_call_of_a_tool(
 
 def test_a_compaction_is_a_task() -> None:
     item = {"type": "contextCompaction", "id": "k"}
-    assert only(prompted().item("started", item), TaskSet).task.status == "running"
+    peer = prompted()
+    assert only(peer.item("started", item), TaskSet).task.status == "running"
+    ended = peer.item("completed", item)
+    assert only(ended, TaskSet).task.status == "completed"
+    assert only(ended, Notice).code == "compacted"
 
 
 def test_the_plan_is_told() -> None:

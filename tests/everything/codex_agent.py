@@ -9,9 +9,13 @@ import sys
 import threading
 from pathlib import Path
 
-from stepping import PIXEL, Message, play, received, send
+from stepping import EVERYTHING, PIXEL, Message, play, received, send
 
 THREAD, TURN, CHILD = "t1", "u1", "child"
+
+
+def running(turn: str) -> Message:
+    return {"id": turn, "status": "inProgress", "items": []}
 
 
 def told(method: str, **params: object) -> Message:
@@ -295,6 +299,26 @@ def steps() -> list[list[Message]]:
     ]
 
 
+def commanded(method: str, text: str, turn: str) -> list[Message]:
+    """Return the messages of a turn behind its start: of a slash command, or of a prompt."""
+    match method:
+        case "thread/compact/start":
+            shown = whole("contextCompaction", f"{turn}-k")
+        case "review/start":
+            shown = [
+                *whole("enteredReviewMode", f"{turn}-e", review="slash-review-words"),
+                *whole("exitedReviewMode", f"{turn}-x", review="slash-review-result"),
+                *said(f"{turn}-m", "slash-review-result"),
+            ]
+        case _ if "AGENTS.md" in text:
+            shown = said(f"{turn}-m", "slash-init-words")
+        case _:
+            shown = said(f"{turn}-m", f"to the model: {text}")
+    for each in shown:
+        each["params"]["turnId"] = turn
+    return [*shown, told("turn/completed", turn=running(turn) | {"status": "completed"})]
+
+
 def main() -> None:
     pipe = Path(sys.argv[1])
     settings = {
@@ -311,19 +335,28 @@ def main() -> None:
             "thread": {"id": THREAD, "preview": "", "cwd": "/w", "updatedAt": 0},
             **settings,
         },
-        "turn/start": {"turn": {"id": TURN, "status": "inProgress", "items": []}},
+        "thread/compact/start": {},
     }
+    turns = 0
     for message in received():
         method = message.get("method")
         if "id" not in message or method is None:
             continue
-        if method not in answers:
+        if method in ("turn/start", "thread/compact/start", "review/start"):
+            turns += 1
+            turn = TURN if turns == 1 else f"{TURN}-{turns}"
+            begun = {"turn": running(turn), "reviewThreadId": THREAD}
+            send({"id": message["id"], "result": answers.get(method, begun)})
+            send(told("turn/started", turn=running(turn)))
+            text = str(message["params"].get("input"))
+            if EVERYTHING in text:
+                threading.Thread(target=play, args=(pipe, steps()), daemon=True).start()
+            else:
+                send(*commanded(method, text, turn))
+        elif method in answers:
+            send({"id": message["id"], "result": answers[method]})
+        else:
             send({"id": message["id"], "error": {"code": -32601, "message": f"no {method}"}})
-            continue
-        send({"id": message["id"], "result": answers[method]})
-        if method == "turn/start":
-            send(told("turn/started", turn=answers[method]["turn"]))
-            threading.Thread(target=play, args=(pipe, steps()), daemon=True).start()
 
 
 if __name__ == "__main__":

@@ -66,3 +66,11 @@ CODEX: Final[list[tuple[str, ...]]] = [
     ("last-words",),
 ]
 """Of `codex_agent.py`."""
+
+CODEX_COMMANDS: Final = {
+    "compact": ("Summarize the conversation", "the conversation so far was summarised"),
+    "review": ("Review the uncommitted changes", "slash-review-result"),
+    "init": ("Write an AGENTS.md", "slash-init-words"),
+    "status": ("Show the model, the mode", "Model: scripted"),
+}
+"""Codex's slash commands: a part of the description, and of what a turn with the command shows."""

@@ -19,6 +19,8 @@ PIXEL = (
     "AElFTkSuQmCC"
 )
 """A PNG image, in base64."""
+EVERYTHING = "Say everything."
+"""The prompt whose turn has all steps."""
 
 
 def send(*messages: Message) -> None:

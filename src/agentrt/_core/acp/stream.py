@@ -23,7 +23,7 @@ from ..model.driver import (
     ToolCalled,
     UserContentReceived,
 )
-from ..model.events import ItemStatus, Task, Usage
+from ..model.events import ItemStatus, Notice, Task, Usage, compacted
 from ..wire.channel import Channel
 from ..wire.json import lenient
 from .messages import (
@@ -384,6 +384,11 @@ class AcpStream:
                 )
             )
         )
+        if status == "completed":
+            self._channel.out.append(compacted())
+        elif status == "failed":
+            why = detail or "unknown cause"
+            self._channel.out.append(Notice("warning", "compact_failed", why))
 
     def _subagent(self, update: SubagentUpdate, parent: str | None) -> None:
         child = self._children.get(update.session_id)

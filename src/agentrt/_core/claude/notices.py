@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..model.content import JsonObject
-from ..model.events import LimitWindow, Notice
+from ..model.events import LimitWindow, Notice, compacted
 from . import messages as wire
 
 
@@ -97,8 +97,7 @@ def _status(m: JsonObject) -> Notice | None:
 
 
 def _compacted(m: JsonObject) -> Notice:
-    data = m.get("compact_metadata")
-    return Notice("info", "compacted", "the conversation so far was summarised", data)
+    return compacted(m.get("compact_metadata"))
 
 
 def _informational(m: JsonObject) -> Notice | None:

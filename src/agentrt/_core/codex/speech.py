@@ -23,7 +23,7 @@ from ..model.content import (
     ToolText,
 )
 from ..model.driver import TaskSet, TextEnded, TextReceived, ToolCalled, UserContentReceived
-from ..model.events import ItemStatus, Task
+from ..model.events import ItemStatus, Task, compacted
 from ..model.patches import hunks
 from ..wire.channel import Channel
 from . import messages as wire
@@ -157,6 +157,8 @@ class CodexTranslator:
                 status = "completed" if over else "running"
                 title = "Compacting the conversation"
                 out.append(TaskSet(Task(id=item.id, title=title, status=status, kind="compaction")))
+                if over and self.parent is None:
+                    out.append(compacted())
             case wire.EnteredReviewModeThreadItem():
                 if self._review != item.id:
                     self._review = item.id

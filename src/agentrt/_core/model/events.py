@@ -595,6 +595,11 @@ class Notice(Struct, tag_field="kind", tag="notice", omit_defaults=True, gc=Fals
     """Further data, depending on `code`."""
 
 
+def compacted(data: Any = None) -> Notice:
+    """Return the notice of a completed compaction, which is the same for each protocol."""
+    return Notice("info", "compacted", "the conversation so far was summarised", data)
+
+
 Event: TypeAlias = (
     StateChanged
     | TurnStarted
