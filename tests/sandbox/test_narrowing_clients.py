@@ -118,8 +118,8 @@ async def test_a_client_takes_a_permission_back(shell_agent: Agent, project: Pat
         await bolt.ok("permission", session=session.id, request=request, option="session")
         assert session.sandbox is not None
         with trio.fail_after(30):
-            while not session.sandbox.granted:  # noqa: ASYNC110
-                await trio.sleep(0.01)
+            while shown(bolt) != ("idle", ["Network new.invalid:80"]):
+                await bolt.until(type="sessions")
         code, message = await bolt.refused(
             "session", op="revoke", session=session.id, target="other.invalid:80"
         )
@@ -127,6 +127,16 @@ async def test_a_client_takes_a_permission_back(shell_agent: Agent, project: Pat
         assert "new.invalid:80" in message
         await bolt.ok("session", op="revoke", session=session.id, target="new.invalid:80")
         assert session.sandbox.granted == ()
+        with trio.fail_after(30):
+            while shown(bolt) != ("idle", []):
+                await bolt.until(type="sessions")
+
+
+def shown(viewer: Line) -> tuple[str, list[str]]:
+    """Return the phase and the permissions of the session in the newest list of sessions."""
+    lists = [each["sessions"] for each in viewer.messages if each["type"] == "sessions"]
+    newest = lists[-1][0] if lists and lists[-1] else {"phase": ""}
+    return newest["phase"], newest.get("granted", [])
 
 
 async def test_without_a_sandbox_there_is_nothing_to_take_back(project: Path) -> None:

@@ -444,14 +444,15 @@ class Hub:
         for id in self._resting.keys() & now:
             self._resting.pop(id)()
             self._listening.pop(id)()
-            log = self.runtime.get(id).log
-            self.feeds[id].switch_log(log)
-            self._listen(self.feeds[id])
+            session = self.runtime.get(id)
+            self.feeds[id].switch_log(session.log)
+            self._listen(self.feeds[id], session)
         for chat, known in list(self.chats.items()):
             if isinstance(known, str) and known not in now and not self.runtime.stored(known):
                 del self.chats[chat]
         for id in now - self.feeds.keys():
-            self._add(self.runtime.get(id).log)
+            session = self.runtime.get(id)
+            self._add(session.log, session)
         self._list_changed()
 
     def _hand_on(self, id: str) -> None:
@@ -490,9 +491,9 @@ class Hub:
         for viewer in list(self.viewers):
             viewer.store_changed(frame)
 
-    def _add(self, log: Log) -> None:
+    def _add(self, log: Log, session: Session | None = None) -> None:
         feed = self.feeds[log.session] = Feed(log, self.limits, self._schedule)
-        self._listen(feed)
+        self._listen(feed, session)
 
     def _drop(self, id: str) -> None:
         """Remove a session that no longer exists or has no viewers."""
@@ -503,14 +504,15 @@ class Hub:
         feed.notify(trio.current_time())
         self._listening.pop(id)()
 
-    def _listen(self, feed: Feed) -> None:
+    def _listen(self, feed: Feed, session: Session | None = None) -> None:
+        """Publish the events of a feed's log. `session`: None if it is not open here."""
         log = feed.log
-        listed = _listed(log)
+        listed = _listed(log, session)
 
         def published() -> None:
             nonlocal listed
             feed.publish(trio.current_time())
-            if listed != (now := _listed(log)):
+            if listed != (now := _listed(log, session)):
                 listed = now
                 self._list_changed()
 
@@ -624,10 +626,11 @@ class _Opened(Struct):
 _opened: Final = msgspec.json.Decoder(_Opened)
 
 
-def _listed(log: Log) -> tuple[object, ...]:
-    """Return the parts of a log that are in the list of sessions and can change."""
-    state = log.state
-    return state.state.phase, state.turn_count, state.title
+def _listed(log: Log, session: Session | None) -> tuple[object, ...]:
+    """Return what is in the list of sessions and can change with an event of the log."""
+    state, sandbox = log.state, None if session is None else session.sandbox
+    granted = () if sandbox is None else sandbox.granted
+    return state.state.phase, state.turn_count, state.title, granted
 
 
 def _store_frame(status: StoreStatus) -> bytes:

@@ -51,7 +51,7 @@ function App() {
       <Sidebar offline={offline} reading={reading} />
       {panel === "sessions" && <div class="shade" onClick={() => setUi({ panel: null })}></div>}
       <main>
-        <Header summary={summary} seat={here} offline={offline} />
+        <Header summary={summary} seat={here} offline={offline} reading={reading} />
         <div role="status">
           <Banner seat={here} />
         </div>

@@ -1,7 +1,7 @@
 // The line above the conversation: which session it is, what it is doing, and its settings.
 
 import { signal } from "@preact/signals";
-import { setMode, setModelOf, setOption } from "./actions.js";
+import { revokeAccess, setMode, setModelOf, setOption } from "./actions.js";
 import { ChangesButton } from "./changes.js";
 import { duration } from "./format.js";
 import { icon, iconButton, valued } from "./html.js";
@@ -33,10 +33,12 @@ export function Header({
   summary,
   seat,
   offline,
+  reading,
 }: {
   summary: w.SessionInfo | undefined;
   seat: Seat | undefined;
   offline: boolean;
+  reading: boolean;
 }) {
   const state = seat?.view.state;
   const reported = state?.phase ?? summary?.phase;
@@ -72,7 +74,7 @@ export function Header({
           </p>
         )}
       </div>
-      {summary && Shield(summary.sandbox, summary.granted ?? [])}
+      {summary && Shield(summary.sandbox, summary.granted ?? [], !reading, offline)}
       {summary?.budget && (
         <span class="usage" title="Budget">
           {oneLine(summary.budget, 120)}
@@ -106,12 +108,12 @@ export function Header({
 }
 
 /** A shield for a session in a sandbox, which lists its permissions, and a crossed-out one for a session without. */
-function Shield(sandbox: string | undefined, granted: readonly string[]): Shown {
+function Shield(sandbox: string | undefined, granted: readonly string[], owner: boolean, off: boolean): Shown {
   const text = sandbox ? `Sandbox: ${oneLine(sandbox, 120)}` : "No sandbox: commands run with the server's privileges";
-  if (!granted.length)
+  if (!sandbox)
     return (
-      <span class={sandbox ? "shield" : "shield off"} role="img" aria-label={text} title={text}>
-        {icon(sandbox ? "shield" : "unshielded")}
+      <span class="shield off" role="img" aria-label={text} title={text}>
+        {icon("unshielded")}
       </span>
     );
   return (
@@ -120,16 +122,34 @@ function Shield(sandbox: string | undefined, granted: readonly string[]): Shown 
         {icon("shield")}
       </summary>
       <div class="granted">
-        <p>Allowed for this session</p>
+        {granted.length ? <p>Allowed for this session</p> : <p>Nothing outside the sandbox is allowed.</p>}
         <ul>
           {granted.map((each) => (
-            <li dir="auto">{oneLine(each, 300)}</li>
+            <li key={each}>
+              <span dir="auto">{oneLine(each, 300)}</span>
+              {owner && Revoke(each.slice(each.indexOf(" ") + 1), off)}
+            </li>
           ))}
         </ul>
       </div>
     </details>
   );
 }
+
+/** A button that takes the permissions for a target back. The focus goes to the shield, which stays. */
+const Revoke = (target: string, off: boolean): Shown => (
+  <button
+    type="button"
+    class="quiet"
+    aria-label={`Revoke ${oneLine(target, 300)}`}
+    disabled={off}
+    onClick={(event: any) => {
+      event.currentTarget.closest("details").querySelector("summary").focus();
+      revokeAccess(target);
+    }}>
+    Revoke
+  </button>
+);
 
 /** A turn that waits for the end of a rate limit */
 const LIMITED = (until: number): string =>
