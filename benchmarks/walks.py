@@ -4,39 +4,47 @@
 
 A prompt goes from the call to the pipe, an update from the pipe to its reader, a cancel from the
 call to the pipe; a permission goes from the pipe to the turn's reader, and its decision from the
-reader to the pipe. The agent is in memory. A function counts once, also if it is entered before and
-only goes on; a switch is a call into another file than the last one. `--show` prints a walk.
+reader to the pipe. With a viewer, a permission goes from the pipe to the WebSocket, and the answer
+from there to the pipe. The agent is in memory. A function counts once, also if it is entered before
+and only goes on; a switch is a call into another file than the last one. `--show` prints a walk.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 import trio
 import trio.testing
+from trio_websocket import WebSocketConnection, open_websocket_url
 
 import agentrt
 from agentrt.testing import MemoryAgent, open_fake_session
+from agentrt.web import Security, serve
 
 PACKAGE = str(Path(agentrt.__file__).parent)
 AGENT = str(Path(PACKAGE, "testing"))
+STREAM = str(Path(PACKAGE, "_serve/stream.py"))
+TOKEN = "a long random string"
+
+Wait: TypeAlias = Callable[[], Awaitable[None]]
 
 
 def line(**message: Any) -> bytes:
     return json.dumps(message).encode() + b"\n"
 
 
-async def acp(agent: MemoryAgent) -> None:
-    """Says two words and asks; then it waits for the cancel."""
+async def acp(agent: MemoryAgent, *, seen: Wait = trio.testing.wait_all_tasks_blocked) -> None:
+    """Says two words and asks; then it waits for the cancel. `seen` waits until a word is shown."""
 
     def update(text: str) -> None:
         content = {"type": "text", "text": text}
@@ -56,7 +64,7 @@ async def acp(agent: MemoryAgent) -> None:
                 prompt = message["id"]
                 for word in ("one ", "two "):
                     update(word)
-                    await trio.testing.wait_all_tasks_blocked()
+                    await seen()
                 option = {"optionId": "yes", "name": "Yes", "kind": "allow_once"}
                 params = {"sessionId": "s", "toolCall": {"toolCallId": "c"}, "options": [option]}
                 method = "session/request_permission"
@@ -69,7 +77,7 @@ async def acp(agent: MemoryAgent) -> None:
         agent.send(line(jsonrpc="2.0", id=message["id"], result=result))
 
 
-async def claude(agent: MemoryAgent) -> None:
+async def claude(agent: MemoryAgent, *, seen: Wait = trio.testing.wait_all_tasks_blocked) -> None:
     """The same."""
 
     def event(**event: Any) -> None:
@@ -82,7 +90,7 @@ async def claude(agent: MemoryAgent) -> None:
             for word in ("one ", "two "):
                 delta = {"type": "text_delta", "text": word}
                 event(type="content_block_delta", index=0, delta=delta)
-                await trio.testing.wait_all_tasks_blocked()
+                await seen()
             tool = {"tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": "c"}
             request = {"subtype": "can_use_tool", **tool}
             asked = str(uuid4())  # one that came before is not answered again
@@ -95,7 +103,7 @@ async def claude(agent: MemoryAgent) -> None:
                 agent.send(line(type="result", subtype="error_during_execution", **reason))
 
 
-AGENTS: dict[Any, Callable[[MemoryAgent], Awaitable[None]]] = {"acp": acp, "claude": claude}
+AGENTS: dict[Any, Callable[..., Awaitable[None]]] = {"acp": acp, "claude": claude}
 
 
 class Walks:
@@ -113,21 +121,30 @@ class Walks:
         self._frames.clear()
 
     def begin_with_read(self, name: str) -> None:
-        """A walk begins with the next read, and ends with `end`."""
+        """A walk begins with the next read from the agent or a viewer, and ends with `end` or with
+        the next write to one of them."""
         self._next = self.taken[name] = []
 
     def end(self) -> None:
         self._way = None
 
+    def _begin_next(self) -> None:
+        if self._next is not None:
+            self._way, self._next = self._next, None
+            self._frames.clear()
+
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
         code = frame.f_code
-        if code.co_filename.startswith(AGENT):
+        if event == "return" and code.co_name == "receive_some":
+            if code.co_filename == STREAM and argument:
+                self._begin_next()
+        elif event == "c_call" and argument is os.writev:
+            self.end()
+        elif code.co_filename.startswith(AGENT):
             if event == "call" and code.co_name == "write_nowait":
                 self.end()
             elif event == "return" and code.co_name == "read_nowait" and argument:
-                if self._next is not None:
-                    self._way, self._next = self._next, None
-                    self._frames.clear()
+                self._begin_next()
         elif event == "call" and self._way is not None and code.co_filename.startswith(PACKAGE):
             if frame not in self._frames:
                 self._frames.add(frame)
@@ -166,13 +183,72 @@ async def turn(session: agentrt.Session, walks: Walks) -> None:
                     turn.cancel()
 
 
+async def walk_of_viewer(protocol: Any) -> Walks:
+    """A turn that a viewer follows and whose permission it decides, the second of its session."""
+    walks, seen = Walks(), trio.Semaphore(0)
+    start = partial(MemoryAgent, partial(AGENTS[protocol], seen=seen.acquire))
+    async with (
+        open_fake_session(start, protocol=protocol, permissions=agentrt.ask) as session,
+        agentrt.open_runtime() as runtime,
+        trio.open_nursery() as nursery,
+    ):
+        runtime.adopt(session)
+        site = await nursery.start(partial(serve, runtime, security=Security(token=TOKEN)))
+        headers = [(b"Authorization", f"Bearer {TOKEN}".encode())]
+        url = f"ws://127.0.0.1:{site.port}/ws"
+        async with open_websocket_url(
+            url, subprotocols=["agentrt.v1"], extra_headers=headers
+        ) as socket:
+            hello = {"type": "hello", "id": "h", "sessions": [{"session": session.id}]}
+            await socket.send_message(json.dumps(hello))
+            for _ in range(2):
+                sys.setprofile(walks)
+                try:
+                    await viewed_turn(session, socket, seen, walks)
+                finally:
+                    sys.setprofile(None)
+        nursery.cancel_scope.cancel()
+    return walks
+
+
+async def viewed_turn(
+    session: agentrt.Session, socket: WebSocketConnection, seen: trio.Semaphore, walks: Walks
+) -> None:
+    session.submit("go")
+    while True:
+        frame = json.loads(await socket.get_message())
+        for message in frame if isinstance(frame, list) else [frame]:
+            match message.get("event", {}):
+                case {"kind": "item.delta", "text": text}:
+                    if text == "two ":
+                        await trio.testing.wait_all_tasks_blocked()
+                        walks.begin_with_read("permission to viewer")
+                    seen.release()
+                case {"kind": "permission.opened", "request": request, "options": options}:
+                    command = {
+                        "type": "permission",
+                        "id": uuid4().hex,
+                        "session": session.id,
+                        "request": request,
+                        "option": options[0]["id"],
+                    }
+                    await trio.testing.wait_all_tasks_blocked()
+                    walks.begin_with_read("answer of a viewer")
+                    await socket.send_message(json.dumps(command))
+                case {"kind": "permission.closed"}:
+                    session.cancel()
+                case {"kind": "turn.ended"}:
+                    return
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--show", help="print the functions of this walk")
     arguments = parser.parse_args()
     print(f"{'':28}{'calls':>8}{'files':>8}{'switches':>10}")
     for protocol in AGENTS:
-        for name, way in trio.run(walk, protocol).taken.items():
+        taken = trio.run(walk, protocol).taken | trio.run(walk_of_viewer, protocol).taken
+        for name, way in taken.items():
             files = [file for file, _ in way]
             switches = sum(one != other for one, other in pairwise(files))
             print(f"{protocol:8}{name:20}{len(way):8}{len(set(files)):8}{switches:10}")

@@ -44,24 +44,7 @@ _TITLES: Final = (
 _MESSAGE: Final = re.compile(rf'Allow the {_SERVER} MCP server to run tool "{_TOOL}"\?')
 
 
-class McpRequest(Protocol):
-    """The parts of a permission request that identify its tool."""
-
-    @property
-    def title(self) -> str: ...
-    @property
-    def tool(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def input(self) -> Any: ...
-    @property
-    def kind_holds(self) -> bool: ...
-    @property
-    def raw(self) -> Any: ...
-
-
-def called_tool(request: McpRequest) -> tuple[str, str, Any] | None:
+def called_tool(request: PermissionRequest) -> tuple[str, str, Any] | None:
     """Return the server, the tool and the arguments of a request about a tool of an MCP server.
 
     They are taken from the text of the agent's program. None for all other requests.
@@ -74,14 +57,14 @@ def called_tool(request: McpRequest) -> tuple[str, str, Any] | None:
     return _approved_by_codex(request) or _titled(request)
 
 
-def _named(request: McpRequest) -> tuple[str, str, Any] | None:
+def _named(request: PermissionRequest) -> tuple[str, str, Any] | None:
     for pattern in _NAMES:
         if found := pattern.fullmatch(request.tool):
             return found[1], found[2], request.input
     return None
 
 
-def _approved_by_codex(request: McpRequest) -> tuple[str, str, Any] | None:
+def _approved_by_codex(request: PermissionRequest) -> tuple[str, str, Any] | None:
     match request.input, _meta(request.raw):
         case (
             {"server": str(server), "tool": str(tool), "arguments": arguments},
@@ -96,7 +79,7 @@ def _approved_by_codex(request: McpRequest) -> tuple[str, str, Any] | None:
     return None
 
 
-def _titled(request: McpRequest) -> tuple[str, str, Any] | None:
+def _titled(request: PermissionRequest) -> tuple[str, str, Any] | None:
     if request.kind != "other" or not request.kind_holds or request.input is not None:
         return None
     for pattern in _TITLES:
