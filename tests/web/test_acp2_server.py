@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from acp_kit import conforms, definitions
 from trio.testing import MockClock
 
@@ -461,3 +462,55 @@ async def test_a_client_of_version_1_gets_the_recorded_messages(autojump_clock: 
     recorded = VERSION_1.read_text().splitlines()
     assert [line for line in lines if line not in recorded] == []
     assert len(lines) == len(recorded)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_a_client_stops_one_piece_of_background_work(
+    version: int, autojump_clock: MockClock
+) -> None:
+    def child(agent: FakeAcpAgent, name: str, **state: str) -> None:
+        cancel: dict[str, Any] = {"cancel": {}}
+        agent.update(
+            "subagent_update", sessionId=name, title=name, state=state, capabilities=cancel
+        )
+
+    agents: list[FakeAcpAgent] = []
+    was_sent = trio.Event()
+
+    async def spawns(agent: FakeAcpAgent) -> None:
+        agents.append(agent)
+        async for prompt in agent.prompts:
+            child(agent, "K", state="running")
+            child(agent, "L", state="running")
+            prompt.end()
+            await was_sent.wait()
+            child(agent, "K", state="idle", stopReason="cancelled")
+
+    def stopped(client: Client) -> dict[str, str]:
+        about = [each["_meta"]["agentrt"] for each in client.updates() if "_meta" in each]
+        return {each["task"]["id"]: each["task"]["status"] for each in about if "task" in each}
+
+    async with site(spawns) as hub:
+        client = Client(hub, version)
+        await client.ask("initialize", **{**START, "protocolVersion": version})
+        session = (await client.ask("session/new", cwd="/", mcpServers=[]))["sessionId"]
+        client.prompt(session, "go")
+        await client.read(lambda _: len(stopped(client)) == 2)
+        calls = [each for each in client.updates() if "task" in str(each.get("_meta"))]
+        if version == 2:
+            assert {str(each["capabilities"]) for each in calls} == {"{'cancel': {}}"}
+            method, by = "tool_call/cancel", {"toolCallId": calls[0]["toolCallId"]}
+        else:
+            method, by = "_session/async_task/stop", {"asyncTaskId": "K"}
+        assert await client.ask(method, sessionId=session, **by) == {}
+        await trio.testing.wait_all_tasks_blocked()
+        cancels = [each for each in agents[0].received if each.get("method") == "session/cancel"]
+        assert [each["params"]["sessionId"] for each in cancels] == ["K"]
+        was_sent.set()
+        await client.read(lambda _: stopped(client)["K"] == "cancelled")
+        assert stopped(client)["L"] == "running"
+        if version == 2:
+            last = [each for each in client.updates() if each.get("toolCallId") == by["toolCallId"]]
+            assert last[-1]["capabilities"] is None
+            again = await client.ask(method, sessionId=session, **by)
+            assert again["code"] == -32602

@@ -241,6 +241,7 @@ async def test_no_method_of_acp_reaches_a_session_of_another_tenant(store: str |
             "session/fork": {**folder, "sessionId": session},
             "session/prompt": {"sessionId": session, "prompt": text},
             "_session/steering": {"sessionId": session, "prompt": text},
+            "_session/async_task/stop": {"sessionId": session, "asyncTaskId": "mine"},
             "session/set_mode": {"sessionId": session, "modeId": "mine"},
             "session/set_model": {"sessionId": session, "modelId": "mine"},
             "session/set_config_option": {"sessionId": session, "configId": "x", "value": "y"},

@@ -41,6 +41,7 @@ from .acpmessages import (
     NEWEST_ACP_VERSION,
     SERVED_ACP_VERSION,
     AcpAuthenticateParams,
+    AcpCancelCallParams,
     AcpCancelRequestParams,
     AcpExistingSessionParams,
     AcpForkParams,
@@ -55,6 +56,7 @@ from .acpmessages import (
     AcpSetOptionParams,
     AcpSetTypedOptionParams,
     AcpSteerParams,
+    AcpStopTaskParams,
     Meta,
     OurCalls,
     answered,
@@ -64,7 +66,7 @@ from .acpmessages import (
 )
 from .acpquestions import AcpQuestions
 from .acpupdates import Updates, mode_state, model_state, option_list
-from .acpupdates2 import Updates2, command_list, config_options, stop_reason
+from .acpupdates2 import Updates2, command_list, config_options, is_stopped_by, stop_reason
 from .answers import as_refusal
 from .feed import Feed
 from .foreign import ForeignViewer, feed_of, foreign_viewer, served
@@ -429,6 +431,21 @@ class AcpViewer(DialectViewer):
         else:
             self._answer(id, outcome="promptRequired", reason="noRunningTurn")
 
+    def _stop_task(self, id: rpc.Id, params: AcpStopTaskParams) -> Steps[None]:
+        name, task = params.session_id, params.async_task_id
+        return self._change(id, c.StopTask(id=new_id(), session=name, task=task))
+
+    def _cancel_call(self, id: rpc.Id, params: AcpCancelCallParams) -> Steps[None]:
+        """Stop the background work that a client sees as this tool call."""
+        call, tasks = params.tool_call_id, self._hub.feed(params.session_id).log.state.tasks
+        running = [task.id for task in tasks.values() if is_stopped_by(task, call)]
+        if not running:
+            raise CommandRefused("bad_request", f"no running background work has the id {call!r}")
+        for task in running:
+            command = c.StopTask(id=new_id(), session=params.session_id, task=task)
+            yield from carry_out(self._hub, self._client, command)
+        self._answer(id)
+
     def _attached(self, session: str) -> _Attached:
         """Return a session that the client names, and view it from then on."""
         feed = self._hub.feed(session)
@@ -683,6 +700,7 @@ _METHODS: Final[Methods] = {
     "session/list": (AcpListParams, True, AcpViewer._list),
     "session/prompt": (AcpPromptParams, False, AcpViewer._prompt),
     "_session/steering": (AcpSteerParams, False, AcpViewer._steer),
+    "_session/async_task/stop": (AcpStopTaskParams, False, AcpViewer._stop_task),
     "session/set_mode": (AcpSetModeParams, False, AcpViewer._set_mode),
     "session/set_model": (AcpSetModelParams, False, AcpViewer._set_model),
     "session/set_config_option": (AcpSetOptionParams, False, AcpViewer._set_option),
@@ -696,6 +714,7 @@ _METHODS_2: Final[Methods] = {
         if name not in ("authenticate", "session/load", "session/set_mode", "session/set_model")
     },
     "auth/login": _METHODS["authenticate"],
+    "tool_call/cancel": (AcpCancelCallParams, False, AcpViewer._cancel_call),
     "session/resume": (AcpResumeParams2, True, AcpViewer._resume_2),
     "session/set_config_option": (AcpSetTypedOptionParams, False, AcpViewer._set_typed_option),
 }

@@ -206,6 +206,18 @@ class AcpPromptParams(AcpSessionParams, rename="camel"):
     prompt: list[Block]
 
 
+class AcpStopTaskParams(AcpSessionParams):
+    """The work has the id that `_meta.agentrt.task` of its tool call has."""
+
+    async_task_id: str
+
+
+class AcpCancelCallParams(AcpSessionParams):
+    """The work is named by the tool call that shows it."""
+
+    tool_call_id: str
+
+
 class AcpSteerParams(AcpPromptParams):
     """A message for the running turn. `_meta.steering.idleBehavior`: the handling if no turn
     runs.

@@ -21,7 +21,7 @@ from ..events import (
     Task,
 )
 from ..lowlevel import SessionState
-from .acpupdates import PLAN_STATUS, PRIORITIES, STATUS, Updates, option_list
+from .acpupdates import PLAN_STATUS, PRIORITIES, STATUS, TASK, Updates, option_list
 
 STATES: Final = {
     "running": "running",
@@ -155,6 +155,7 @@ class Updates2(Updates):
     def _task(self, task: Task) -> JsonObject:
         update = {**super()._task(task), "sessionUpdate": "tool_call_update"}
         update["content"] = _content(update["content"])
+        update["capabilities"] = None if task.status in TERMINAL else {"cancel": {}}
         return update
 
     def _changed(self, what: str) -> list[JsonObject]:
@@ -178,6 +179,11 @@ class Updates2(Updates):
                     return []
                 return [{"sessionUpdate": "config_option_update", "configOptions": options}]
         return updates
+
+
+def is_stopped_by(task: Task, call: str) -> bool:
+    """Return true if the work runs and a tool call with this id shows it."""
+    return task.status not in TERMINAL and call in (task.item, f"{TASK}{task.id}")
 
 
 def command_list(commands: list[Command]) -> list[JsonObject]:
