@@ -81,7 +81,8 @@ def test_any_path_has_an_answer(parts: list[str]) -> None:
 def test_each_file_of_an_agent_is_one_of_the_catalogue_s() -> None:
     named = {agent for file in PROJECT_FILES for agent in file.agents}
     assert named <= BUILT_IN.keys()
-    assert {name for name in PROJECT_RULES if name != "demo"} <= named
+    assert named == BUILT_IN.keys() - {"demo"}
+    assert PROJECT_RULES.keys() == BUILT_IN.keys()
 
 
 # --- files through agentrt

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +15,9 @@ import trio
 from project_places import QUICK, Place
 
 import agentrt
-from agentrt._core.agents.projects import PROJECT_RULES
+from agentrt._core.agents.projects import PROJECT_RULES, describe_measures, judge
 from agentrt.agents import BUILT_IN, Agent
+from agentrt.errors import FolderNotTrusted
 
 BOUND_BY_ACP = ["claude-agent-acp", "gemini", "qwen", "opencode", "copilot", "kimi", "vibe"]
 
@@ -289,6 +291,50 @@ async def test_an_agent_that_nobody_measured_is_warned_about_by_name(place: Plac
     unknown = agentrt.agents.acp(place.agent("gemini").command, name="mine")
     [notice] = await place.start(unknown)
     assert notice.message.startswith("mine may act on .cursor/mcp.json")
+
+
+UNMEASURED = sorted(name for name, rules in PROJECT_RULES.items() if not rules.known)
+
+
+@pytest.mark.parametrize("agent", UNMEASURED)
+@pytest.mark.parametrize("by", ["name", "command"])
+async def test_an_agent_of_the_catalogue_that_was_not_measured_is_not_started(
+    place: Place, agent: str, by: str
+) -> None:
+    file = PROJECT_RULES[agent].files[0]
+    path = place.put(f"{file.path}/x" if "." not in Path(file.path).name[1:] else file.path)
+    found = place.agent(agent)
+    if by == "command":
+        program = place.home / BUILT_IN[agent].command[0]
+        program.symlink_to(sys.executable)
+        found = agentrt.agents.acp([str(program), *found.command[1:]], name="mine")
+    with pytest.raises(FolderNotTrusted, match=f"^{found.name} is not started.*may act on"):
+        await place.start(found)
+    assert place.rows() == []
+    path.unlink()
+    await place.start(found)
+    assert place.rows() != []
+
+
+@pytest.mark.parametrize("agent", sorted(BUILT_IN))
+def test_each_file_of_each_agent_of_the_catalogue_is_ignored_or_refused(
+    place: Place, agent: str
+) -> None:
+    rules = PROJECT_RULES[agent]
+    assert rules.files or agent == "demo"
+    for file in rules.files:
+        path = place.put(file.path.replace("*", "x"), '{"plugin": []}')
+        verdict = judge(rules, [str(place.project)], {"HOME": str(place.home)})
+        assert str(path) in [each.path for each in verdict.found]
+        if not rules.known:
+            assert f"may act on {path}" in verdict.refusal
+        elif not verdict.refusal:
+            measures = describe_measures(rules)
+            assert measures != ["nothing is needed"], file.path
+        path.unlink()
+        while path.parent != place.project:
+            path = path.parent
+            path.rmdir()
 
 
 @agentrt.tool

@@ -57,7 +57,8 @@ def test_each_file_is_listed_with_its_effect_and_the_outcome(
     assert "own tools" in agents["gemini"]["lost"]
     assert agents["copilot"]["starts"] is False
     assert ".github/hooks" in agents["copilot"]["reason"]
-    assert [each["outcome"] for each in agents["cursor"]["files"]] == ["unknown"]
+    assert [each["outcome"] for each in agents["cursor"]["files"]] == ["not started"]
+    assert ".cursor/mcp.json" in agents["cursor"]["reason"]
     assert (agents["opencode"]["files"], agents["demo"]["files"]) == ([], [])
 
 

@@ -57,14 +57,18 @@ _CODEX: Final = ("codex", "codex-acp", "codex-acp-zed")
 
 PROJECT_FILES: Final[tuple[ProjectFile, ...]] = (
     # --- agents with measured behaviour
-    *_files(_MCP, ".mcp.json", *_CLAUDE, "qwen", "copilot", "kimi", "goose", "cline"),
-    *_files(_SETTINGS, ".claude/settings.json .claude/settings.local.json", *_CLAUDE, "copilot"),
+    *_files(_MCP, ".mcp.json", *_CLAUDE, "qwen", "copilot", "kimi", "goose", "cline",
+            "grok", "qoder"),
     *_files(
-        _PARTS,
-        ".claude/agents .claude/commands .claude/hooks .claude/plugins .claude/skills"
-        " .claude/tools .claude/workflows .claude-plugin",
+        _SETTINGS,
+        ".claude/settings.json .claude/settings.local.json",
         *_CLAUDE,
+        "copilot",
+        "grok",
     ),
+    *_files(_PARTS, ".claude/commands .claude/skills", *_CLAUDE, "auggie", "grok", "kilo"),
+    *_files(_PARTS, ".claude/agents .claude/plugins .claude/workflows", *_CLAUDE, "grok"),
+    *_files(_PARTS, ".claude/hooks .claude/tools .claude-plugin", *_CLAUDE),
     *_files(_SETTINGS, ".codex/config.toml .codex/config.json", *_CODEX),
     *_files(_ALLOWS, ".codex/rules", *_CODEX),
     *_files(_HOOKS, ".codex/hooks.json .codex/hooks", *_CODEX),
@@ -136,33 +140,44 @@ PROJECT_FILES: Final[tuple[ProjectFile, ...]] = (
         ".vibe/agents .vibe/mcp.json .vibe/plugins .vibe/prompts .vibe/skills .vibe/tools",
         "vibe",
     ),
-    *_files(_PARTS, ".agents/hooks .agents/plugins .agents/skills .agents/tools", "vibe", "codex"),
-    # --- other agents, from their documentation
-    *_files(_PARTS, ".cursor/cli.json .cursor/environment.json .cursor/hooks .cursor/hooks.json"
-            " .cursor/mcp.json .cursor/commands .cursor/agents .cursor/plugins .cursor/skills"
-            " .cursor/sandbox.json .cursor/worktrees.json", "cursor"),
+    # --- read by several agents (for those without a protocol test: found with strace in a new
+    # session of auggie 0.36, droid 0.215, grok 1.0.41, kilo, pi-acp 0.0.34 and qoder 1.1.52)
+    *_files(_PARTS, ".agents/hooks .agents/plugins .agents/tools",
+            "vibe", "codex", "droid", "grok"),
+    *_files(_PARTS, ".agents/skills",
+            "vibe", "codex", "auggie", "droid", "grok", "kilo", "pi"),
+    *_files(_PARTS, ".agents/commands .agents/workflows", "auggie", "droid", "grok"),
+    *_files(_PARTS, ".agent/hooks .agent/skills .agent/commands", "droid"),
+    # --- other agents, from their documentation and from what they were seen to read
+    *_files(_PARTS, ".cursor/hooks.json .cursor/mcp.json .cursor/commands .cursor/skills"
+            " .cursor/workflows", "cursor", "grok"),
+    *_files(_PARTS, ".cursor/cli.json .cursor/environment.json .cursor/hooks .cursor/agents"
+            " .cursor/plugins .cursor/sandbox.json .cursor/worktrees.json", "cursor"),
     *_files(_PARTS, ".kiro/agents .kiro/hooks .kiro/settings .kiro/skills .amazonq", "kiro"),
     *_files(_PARTS, ".cline .clinerules/hooks .clinerules/workflows", "cline"),
     *_files(_PARTS, ".kilo .kilocode .kilocodemodes kilo.json kilo.jsonc", "kilo"),
-    *_files(_PARTS, ".augment/settings.json .augment/commands .augment/agents .augment/hooks"
-            " .augment/plugins .augment/mcp.json .augment/skills", "auggie"),
+    *_files(_PARTS, ".augment/settings.json .augment/settings.local.json .augment/commands"
+            " .augment/agents .augment/hooks .augment/plugins .augment/mcp.json .augment/skills",
+            "auggie"),
     *_files(_PARTS, ".factory/settings.json .factory/settings.local.json .factory/mcp.json"
             " .factory/hooks .factory/hooks.json .factory/commands .factory/droids"
             " .factory/plugins .factory/skills", "droid"),
     *_files(_PARTS, ".goose .config/goose", "goose"),
     *_files(_PARTS, ".qoder/settings.json .qoder/settings.local.json .qoder/hooks .qoder/commands"
             " .qoder/agents .qoder/skills .qoder/mcp.json", "qoder"),
+    *_files(_VARIABLES, ".qoder/.env", "qoder"),
     *_files(_PARTS, ".junie/mcp .junie/mcp.json .junie/hooks .junie/commands .junie/skills",
             "junie"),
     *_files(_PARTS, ".grok", "grok"),
     *_files(_PARTS, ".devin/config.json .devin/config.local.json .devin/hooks .devin/hooks.json"
             " .devin/mcp.json .devin/skills", "devin"),
     *_files(_PARTS, "fastagent.config.yaml fastagent.secrets.yaml .fast-agent", "fast-agent"),
+    *_files(_PARTS, ".pi", "pi"),
     *_files(_PARTS, ".agentrt.toml .config/agentrt"),
     *_files(_PARTS, ".aider.conf.yml .aider.conf.yaml .amp/settings.json .amp/plugins"
             " .continue/config.json .continue/config.yaml .continue/config.ts"
             " .continue/mcpServers .crush.json crush.json .openhands/setup.sh"
-            " .openhands/pre-commit.sh .openhands/hooks.json .pi .roo .roomodes .trae/mcp.json"
+            " .openhands/pre-commit.sh .openhands/hooks.json .roo .roomodes .trae/mcp.json"
             " .windsurf .config/opencode .config/github-copilot"),
     # --- git and programs that run on a commit
     *_files("makes git run its hooks, filters and aliases", ".git .gitconfig .config/git .hg .jj"),

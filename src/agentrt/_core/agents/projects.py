@@ -80,8 +80,8 @@ class ProjectRules(Struct, frozen=True, kw_only=True):
     refused: str = ""
     """The reason why it is never started in an untrusted folder."""
     refused_files: tuple[str, ...] = ()
-    """Files and folders that it acts on regardless of settings: if one exists, it is not
-    started.
+    """Files and folders that it acts on regardless of settings, or if not `known` may act on: if
+    one exists, it is not started.
     """
     refused_words: tuple[str, ...] = ()
     """If not empty, such a file (not a folder) counts only if it contains one of these words."""
@@ -109,6 +109,19 @@ class ProjectRules(Struct, frozen=True, kw_only=True):
 _CLAUDE_LOST: Final = (
     "the project's memory, commands, skills, agents and MCP servers, and MCP servers of the user"
 )
+
+
+def _unmeasured(agent: str) -> ProjectRules:
+    """Return the rules of an agent that is known to read such files, but not what it does then."""
+    files = files_of(agent)
+    return ProjectRules(
+        files=files,
+        known=False,
+        refused_files=tuple(file.path for file in files),
+        residue="files that are not in the list below: the agent was not measured",
+    )
+
+
 _ACP_CODEX: Final = "it declares each folder trusted to Codex itself"
 
 PROJECT_RULES: Final[Mapping[str, ProjectRules]] = {
@@ -190,16 +203,34 @@ PROJECT_RULES: Final[Mapping[str, ProjectRules]] = {
         residue="a folder that the user trusts in Vibe itself; it is not started there",
     ),
     "demo": ProjectRules(),
+    **{
+        name: _unmeasured(name)
+        for name in (
+            "auggie",
+            "cline",
+            "cursor",
+            "devin",
+            "droid",
+            "fast-agent",
+            "goose",
+            "grok",
+            "junie",
+            "kilo",
+            "kiro",
+            "pi",
+            "qoder",
+        )
+    },
 }
-"""The measured agents, by name. Each row was tested with real projects."""
+"""The agents of the catalogue, by name. Each row with `known` was tested with real projects."""
 
 
 def project_rules(agent: Agent) -> ProjectRules:
-    """Return the rules for an agent. An agent that was not measured gets rules that only list
+    """Return the rules for an agent. An agent outside of the catalogue gets rules that only list
     files.
     """
     if agent.claude is not None and agent.claude.legacy:
-        return ProjectRules(files=files_of("claude"), known=False)
+        return _unmeasured("claude")
     name = agent.name if agent.name in PROJECT_RULES else _name_of_program(agent)
     if agent.protocol == "claude":
         name = "claude"
@@ -210,7 +241,7 @@ def project_rules(agent: Agent) -> ProjectRules:
     if name in PROJECT_RULES:
         return PROJECT_RULES[name]
     # Another agent may read the files of any agent.
-    return ProjectRules(files=files_of(agent.name) or AGENT_FILES, known=False)
+    return ProjectRules(files=AGENT_FILES, known=False)
 
 
 def _name_of_program(agent: Agent) -> str:
@@ -234,12 +265,27 @@ _PROGRAMS: Final[Mapping[str, frozenset[str]]] = {
     "copilot": frozenset({"copilot"}),
     "kimi": frozenset({"kimi", "kimi-code"}),
     "vibe": frozenset({"vibe-acp", "mistral-vibe"}),
+    "auggie": frozenset({"auggie"}),
+    "cline": frozenset({"cline"}),
+    "cursor": frozenset({"cursor-agent"}),
+    "devin": frozenset({"devin"}),
+    "droid": frozenset({"droid"}),
+    "fast-agent": frozenset({"fast-agent-acp", "fast-agent"}),
+    "goose": frozenset({"goose"}),
+    "grok": frozenset({"grok"}),
+    "junie": frozenset({"junie"}),
+    "kilo": frozenset({"kilo", "kilocode"}),
+    "kiro": frozenset({"kiro-cli-chat", "kiro-cli"}),
+    "pi": frozenset({"pi-acp"}),
+    "qoder": frozenset({"qodercli"}),
 }
 """Names of programs and packages that identify an agent given by its command."""
 
 
 def describe_measures(rules: ProjectRules) -> list[str]:
     """Return the measures that keep an agent from a project's files, in Markdown."""
+    if not rules.known:
+        return ["not started if there are files that it may act on"]
     found = [f"`{name}={value}`" for name, value in rules.env.items()]
     found += [f"without `{name}`" for name in rules.unset_env]
     if rules.claude:
@@ -374,7 +420,11 @@ def judge(
         return ProjectVerdict(found=found, refusal=rules.refused)
     for each in found:
         if each.file.path in rules.refused_files and _contains(each.path, rules.refused_words):
-            why = f"it acts on {each.path} regardless of its settings, and {each.file.effect}"
+            why = (
+                f"it acts on {each.path} regardless of its settings, and {each.file.effect}"
+                if rules.known
+                else f"it may act on {each.path}, which {each.file.effect}"
+            )
             return ProjectVerdict(found=found, refusal=why)
     if rules.store is not None and found:
         for folder in folders:
