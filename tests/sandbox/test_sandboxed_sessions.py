@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -394,6 +395,28 @@ async def test_a_program_whose_interpreter_is_hidden_is_not_found_inside(project
     with pytest.raises(AgentStartError, match="not found inside the sandbox"):
         async with open_session(agentrt.agents.acp([str(script)]), cwd=project, sandbox=view()):
             pass
+
+
+async def test_an_interpreter_that_is_searched_is_the_same_inside(
+    shell_agent: Agent, project: Path
+) -> None:
+    """Also if the folder in `PATH` has only a link to it: otherwise another one would be found."""
+    folders = {name: project.parent / name for name in ("links", "programs", "system")}
+    for folder in folders.values():
+        folder.mkdir()
+    for name in ("programs", "system"):
+        program = folders[name] / "runner"
+        words = shlex.join(shell_agent.command)
+        program.write_text(f"#!/bin/sh\nWHICH={name} exec {words}\n")
+        program.chmod(0o755)
+    (folders["links"] / "runner").symlink_to(folders["programs"] / "runner")
+    script = project / "agent"
+    script.write_text("#!/usr/bin/env -S runner --flag\n")
+    script.chmod(0o755)
+    path = f"{folders['links']}:{folders['system']}:/usr/bin:/bin"
+    agent = agentrt.agents.acp([str(script)], env={"PATH": path})
+    async with open_session(agent, cwd=project, sandbox=view()) as session:
+        assert "programs" in (await session.run("shell echo $WHICH")).text
 
 
 # --- stored sessions

@@ -130,6 +130,10 @@ UNSET: Final = (
 """Variables that lead to services of the user, which are not visible inside."""
 
 
+MAX_FIRST_LINE: Final = 256
+"""Bytes of a script's first line, as the kernel reads it."""
+
+
 def home_of(env: Mapping[str, str]) -> str:
     """Return the home folder of a program with this environment, as its real path."""
     return os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
@@ -220,9 +224,32 @@ def program_places(
     program = _located(command[0], env, cwd)
     if program is not None:
         yield from _chain(program, hidden)
+        interpreter = _located(name, env, cwd) if (name := _searched(program)) else None
+        if interpreter is not None:
+            yield from _chain(interpreter, hidden)
     for word in command[1:]:
         if word.startswith("/") and os.path.isfile(word):
             yield from _chain(word, hidden)
+
+
+def _searched(program: str) -> str:
+    """Return the interpreter of a script that is searched in `PATH` (`#!/usr/bin/env node`).
+
+    Empty if there is none. A path in the first line does not count: a script of the project could
+    name any file.
+    """
+    try:
+        with open(program, "rb") as file:
+            line = file.readline(MAX_FIRST_LINE).decode(errors="surrogateescape")
+    except OSError:
+        return ""
+    if not line.startswith("#!"):
+        return ""
+    env, *words = line[2:].split() or [""]
+    if os.path.basename(env) != "env":
+        return ""
+    name = next((each for each in words if not each.startswith("-") and "=" not in each), "")
+    return "" if "/" in name else name
 
 
 def _located(program: str, env: Mapping[str, str], cwd: str) -> str | None:
