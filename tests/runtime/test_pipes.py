@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from itertools import pairwise
 
 import pytest
@@ -75,6 +75,62 @@ def test_a_line_is_written_at_once_if_the_pipe_takes_it() -> None:
     pipe = Pipe(room=100)
     a_writer(pipe).write(b"hello\n")
     assert pipe.taken == b"hello\n"
+
+
+async def test_a_task_is_started_once_and_only_if_the_pipe_does_not_take_a_line(
+    nursery: trio.Nursery,
+) -> None:
+    started: list[Callable[[], Awaitable[None]]] = []
+
+    def start(run: Callable[[], Awaitable[None]]) -> None:
+        started.append(run)
+        nursery.start_soon(run)
+
+    pipe = Pipe(room=8)
+    writer = LineWriter(pipe, outbox=1000, write_timeout=10, start=start)
+    writer.write(b"hello\n")
+    assert not started
+    writer.write(b"prompt\n")
+    writer.write(b"cancel\n", urgent=True)
+    assert len(started) == 1
+    pipe.drain(1000)
+    await trio.testing.wait_all_tasks_blocked()
+    writer.close()
+    await trio.testing.wait_all_tasks_blocked()
+    assert pipe.taken == b"hello\nprompt\ncancel\n"
+    assert pipe.closed
+    assert len(started) == 1
+
+
+@pytest.mark.parametrize("end", ["close", "break"])
+async def test_a_writer_that_never_waited_still_ends_its_pipe(
+    nursery: trio.Nursery, end: str
+) -> None:
+    told: list[str] = []
+    pipe = Pipe(room=100)
+    writer = LineWriter(
+        pipe, outbox=1000, write_timeout=10, on_broken=told.append, start=nursery.start_soon
+    )
+    writer.write(b"hello\n")
+    pipe.broken = end == "break"
+    if end == "close":
+        writer.close()
+    else:
+        writer.write(b"again\n")
+    await trio.testing.wait_all_tasks_blocked()
+    assert pipe.closed
+    assert told == (["the agent closed its standard input"] if end == "break" else [])
+
+
+def test_an_abandoned_writer_starts_no_task_and_drops_lines() -> None:
+    pipe = Pipe()
+    started: list[object] = []
+    writer = LineWriter(pipe, outbox=1000, write_timeout=10, start=started.append)
+    writer.abandon()
+    writer.write(b"late\n", urgent=True)
+    writer.close()
+    assert writer.statistics().lines_dropped == 1
+    assert not started
 
 
 async def test_urgent_lines_go_ahead_of_prompts_but_never_inside_a_line(

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
 from functools import partial
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import trio
+
+T = TypeVar("T")
 
 
 class bare_errors:
@@ -61,6 +63,34 @@ def only_cancelled(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return all(map(only_cancelled, error.exceptions))
     return isinstance(error, trio.Cancelled)
+
+
+class LazyExitStack:
+    """An `AsyncExitStack` that is created when it is first used: most sessions need none."""
+
+    __slots__ = ("_stack",)
+
+    def __init__(self) -> None:
+        self._stack: AsyncExitStack | None = None
+
+    async def enter_async_context(self, block: AbstractAsyncContextManager[T]) -> T:
+        """Enter a block, which is left with the stack's."""
+        if self._stack is None:
+            self._stack = AsyncExitStack()
+        return await self._stack.enter_async_context(block)
+
+    async def __aenter__(self) -> LazyExitStack:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        if self._stack is None:
+            return None
+        return await self._stack.__aexit__(kind, raised, traceback)  # noqa: ASYNC102
 
 
 class ServiceNursery:

@@ -232,7 +232,7 @@ class AcpRequests:
         """Keys of the open requests by the agent's ids. The agent may use an id twice."""
         self._waiting: OrderedDict[str, ServiceRequested] = OrderedDict()
         """File requests that are not passed on yet."""
-        self._files: set[str] = set()
+        self._files: frozenset[str] = frozenset()
         """Keys of the file requests that are passed on."""
 
     def accept(self, request: JsonRpcRequest) -> Struct | None:
@@ -286,7 +286,7 @@ class AcpRequests:
     def _pass_on(self) -> None:
         while self._waiting and len(self._files) < CONCURRENT_FILE_REQUESTS:
             key, requested = self._waiting.popitem(last=False)
-            self._files.add(key)
+            self._files |= {key}
             self._channel.out.append(requested)
 
     def extends(self, method: str) -> bool:
@@ -417,7 +417,7 @@ class AcpRequests:
         if not self._keys[named]:
             del self._keys[named]
         self._held -= request.size
-        self._files.discard(key)
+        self._files -= {key}
         self._waiting.pop(key, None)
         self._pass_on()
         return request

@@ -124,7 +124,7 @@ class AcpStream:
         self._early: list[tuple[str, KnownUpdate | UnknownUpdate]] = []
         self._children: dict[str, _ChildSession] = {}
         self._tools: dict[str, OpenAcpTool] = {}
-        self._calls: set[str] = set()
+        self._calls: dict[str, None] = {}
         """Every tool call that has a card."""
         self._summaries: dict[str, list[str]] = {}
         self._plans: dict[str, list[AcpPlanEntry]] = {}
@@ -239,7 +239,7 @@ class AcpStream:
         if parent is None or parent == getattr(update, "tool_call_id", None):
             return None
         if parent not in self._calls:
-            self._calls.add(parent)
+            self._calls[parent] = None
             self._channel.out.append(
                 ToolCalled(
                     id=parent,
@@ -253,7 +253,7 @@ class AcpStream:
         return parent
 
     def _open_tool(self, id: str) -> OpenAcpTool:
-        self._calls.add(id)
+        self._calls[id] = None
         return self._tools.setdefault(id, OpenAcpTool())
 
     def _remember(self, update: ToolFields) -> OpenAcpTool:
@@ -435,7 +435,7 @@ class AcpStream:
         over = task.status != "running"
         if self.live is None or (known and not over) or (over and not known):
             return
-        self._calls.add(task.id)
+        self._calls[task.id] = None
         status = OVER[task.status] if over else "running"
         card = ToolCalled(id=task.id, title=task.title, kind="think", status=status)
         card.opens, card.parent = not known, parent

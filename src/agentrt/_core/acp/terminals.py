@@ -229,7 +229,7 @@ class TerminalService:
         self._on_left_out = on_left_out
         self._on_exit = on_exit
         self._join = join
-        self._left_out: set[str] = set()
+        self._left_out: frozenset[str] = frozenset()
         """The names of variables that the session has reported."""
         self._terminals: dict[str, _RunningTerminal] = {}
         self._last = 0
@@ -275,7 +275,7 @@ class TerminalService:
         environment, left_out = merge_environment(self._env, request.env, self._variables)
         for name in left_out:
             if name not in self._left_out and len(self._left_out) < _MAX_REPORTED_NAMES:
-                self._left_out.add(name)
+                self._left_out |= {name}
                 self._on_left_out(name)
         wanted, most = request.output_byte_limit, self._limits.terminal_output_bytes
         limit = most if wanted is None else max(0, min(wanted, most))

@@ -47,7 +47,7 @@ class ClaudeTurns:
         """The state that Claude reported last. None until the first report; an old CLI never
         reports it.
         """
-        self.steered: set[str] = set()
+        self.steered: frozenset[str] = frozenset()
         """The uuids of prompts that were sent into a running turn."""
         self.used: dict[str, str] = {}
         """Every uuid sent so far, with the id of its prompt. The CLI permanently ignores a second
@@ -89,14 +89,14 @@ class ClaudeTurns:
     def steer(self, id: str, uuid: str) -> None:
         """Note that a prompt was sent into the running turn."""
         self.used[uuid] = id
-        self.steered.add(uuid)
+        self.steered |= {uuid}
 
     def discard_prompt(self, id: str) -> None:
         """Forget a prompt that was never written."""
         uuid = self.uuid_of(id)
         if uuid is not None:
             del self.used[uuid]
-            self.steered.discard(uuid)
+            self.steered -= {uuid}
         if self.user is not None and self.user.id == id:
             self.user = None
 
@@ -173,7 +173,7 @@ class ClaudeTurns:
                 self.user = None
                 out.append(user.finished())
         elif lifecycle == "cancelled" and uuid in self.steered:
-            self.steered.remove(uuid)
+            self.steered -= {uuid}
             out.append(TurnFinished(turn=self.used[uuid], outcome="cancelled"))
 
     def resulted(
@@ -227,7 +227,7 @@ class ClaudeTurns:
     def _fold_steered(self, turn: ClaudeTurn, uuids: list[str]) -> None:
         """Add the steering prompts that a result names to the turn that it ends."""
         folded = [uuid for uuid in dict.fromkeys(uuids) if uuid in self.steered]
-        self.steered.difference_update(folded)
+        self.steered = self.steered.difference(folded)
         turn.folded = tuple(self.used[uuid] for uuid in folded)
 
     @property

@@ -136,9 +136,9 @@ class Items:
         self._open: dict[str, _ShownCall] = {}  # the calls that are not over, by item
         self._detached: dict[str, str] = {}
         """Calls with steps that belong to no turn, each with the call given to `detach`."""
-        self._waiting: set[str] = set()  # open items that wait for a client, not for an answer
+        self._waiting: dict[str, None] = {}  # open items that wait for a client, not for an answer
         self._asks: dict[str, _OpenQuestion] = {}
-        self._asked: set[str] = set()
+        self._asked: dict[str, None] = {}
         self._terminals: dict[str, str] = {}  # the items that show each terminal, by terminal id
         self._unplaced: dict[str, str] = {}  # output of terminals that no item shows yet
         self._answer: list[_AnswerPart] = []
@@ -468,7 +468,7 @@ class Items:
         else:
             self._open[item] = call
             if status == "waiting":
-                self._waiting.add(item)
+                self._waiting[item] = None
         return call
 
     def _update_call(self, call: _ShownCall, effect: ToolCalled) -> None:
@@ -481,7 +481,10 @@ class Items:
         closes = status is not UNSET and not over and status in TERMINAL
         if status is not UNSET and not over and not closes and status != call.status:
             call.status = status
-            (self._waiting.add if status == "waiting" else self._waiting.discard)(call.item)
+            if status == "waiting":
+                self._waiting[call.item] = None
+            else:
+                self._waiting.pop(call.item, None)
             if not call.asks:
                 patch["status"] = status
         if patch:
@@ -503,7 +506,7 @@ class Items:
         if call.id not in self._detached:
             self._close_text(call.id, "completed")  # a sub-agent's
         del self._open[call.item]
-        self._waiting.discard(call.item)
+        self._waiting.pop(call.item, None)
         self._append(ItemClosed(call.item, status))
 
     def append_output(self, terminal: str, text: str) -> None:
@@ -561,7 +564,7 @@ class Items:
             subject=effect.subject,
         )
         self._asks[effect.key] = _OpenQuestion(request, call, decided)
-        self._asked.add(effect.key)
+        self._asked[effect.key] = None
         self._append(request)
         return True
 
@@ -597,7 +600,7 @@ class Items:
             )
             self._append(request)
         self._asks[request.request] = _OpenQuestion(request, None, False)
-        self._asked.add(request.request)
+        self._asked[request.request] = None
 
     @property
     def waits(self) -> bool:

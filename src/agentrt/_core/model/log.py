@@ -128,7 +128,7 @@ class Log:
         """Bytes of the messages that the next events are made of, or 0. This bounds the size of the
         events without a look into each of them.
         """
-        self._lossless: set[Cursor] = set()
+        self._lossless: frozenset[Cursor] = frozenset()  # seldom any
         self._wakers: tuple[Callable[[], None], ...] = ()
 
     @property
@@ -278,7 +278,7 @@ class Log:
             raise EventsExpired(start)
         cursor = Cursor(self, start)
         if lossless:
-            self._lossless.add(cursor)
+            self._lossless |= {cursor}
         return cursor
 
     def _cut(self, count: int, size: int) -> None:
@@ -397,7 +397,7 @@ class Cursor:
 
     def close(self) -> None:
         """Stop keeping the unread events of this reader."""
-        self._log._lossless.discard(self)
+        self._log._lossless -= {self}
         self.skip(self.seq)
 
     def _keep(self, events: list[Event | _Slice], first: int) -> None:

@@ -70,7 +70,7 @@ class OwnTools:
         self._policy = policy
         self._cwd = cwd
         self._kind_holds = kind_holds
-        self._asked: set[str] = set()
+        self._asked: frozenset[str] = frozenset()
 
     def set_tools(self, tools: Iterable[str]) -> None:
         """Replace the names of the functions."""
@@ -82,7 +82,7 @@ class OwnTools:
         if found is None:
             return None
         server, tool, _ = found
-        self._asked.add(f"mcp__{server}__{tool}")
+        self._asked |= {f"mcp__{server}__{tool}"}
         return self._decided(*found)
 
     def preview(self, request: PermissionRequest) -> Decision | None:

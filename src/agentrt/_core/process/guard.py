@@ -27,8 +27,6 @@ import secrets
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from pathlib import Path
 from types import ModuleType
 from weakref import WeakSet
@@ -110,9 +108,9 @@ class _Guard:
         self.reaping = trio.Lock()
         self._starting = trio.Lock()
         self._blocks: list[ServiceNursery] = []
-        """The services of the blocks of `kept`."""
+        """The services of `keep`."""
         self._keeper: ServiceNursery | None = None
-        """The one that runs the task of `kept`."""
+        """The one that runs the task of `keep`."""
         self._process: trio.Process | None = None
 
     async def start(self) -> None:
@@ -147,23 +145,22 @@ class _Guard:
             if self.until is not None:
                 self.send_end_time()
 
-    @contextmanager
-    def kept(self, services: ServiceNursery) -> Iterator[None]:
-        """Replace the program whenever it is killed, while the block runs.
+    def keep(self, services: ServiceNursery) -> None:
+        """Replace the program whenever it is killed, until `end_keeping`.
 
-        One task does it for all blocks. When its block is left, it continues in another one.
+        One task does it for all services. When its services end, it continues in others.
         """
         self._blocks.append(services)
         if self._keeper is None:
             self._keep_in(services)
-        try:
-            yield
-        finally:
-            self._blocks.remove(services)
-            if self._keeper is services:
-                self._keeper = None
-                if self._blocks:
-                    self._keep_in(self._blocks[-1])
+
+    def end_keeping(self, services: ServiceNursery) -> None:
+        """End `keep` for these services."""
+        self._blocks.remove(services)
+        if self._keeper is services:
+            self._keeper = None
+            if self._blocks:
+                self._keep_in(self._blocks[-1])
 
     def _keep_in(self, services: ServiceNursery) -> None:
         self._keeper = services
@@ -227,8 +224,7 @@ def let_agents_live(until: float | None) -> None:
         shared.send_end_time()
 
 
-@asynccontextmanager
-async def guard() -> AsyncIterator[str]:
+class guard:
     """Run the guard program while the block runs; the value is the run's token.
 
     The first user starts it, the last one ends it. A program that opens one agent after the other
@@ -237,22 +233,31 @@ async def guard() -> AsyncIterator[str]:
     Raises `AgentStartError` if it cannot be started. Cancellation ends the block as usual; ending
     the program is shielded and takes a second at most.
     """
-    shared = _current.get()
-    if shared is None:
-        shared = _Guard()
-        shared.until = _until.get()
-        _current.set(shared)
-    shared.users += 1
-    try:
-        if _available():
-            try:
+
+    __slots__ = ("_shared",)
+
+    async def __aenter__(self) -> str:
+        shared = _current.get()
+        if shared is None:
+            shared = _Guard()
+            shared.until = _until.get()
+            _current.set(shared)
+        self._shared: _Guard = shared
+        shared.users += 1
+        try:
+            if _available():
                 await shared.start()
-            except (OSError, RuntimeError) as error:  # the second: no thread available
+            else:
+                await trio.lowlevel.checkpoint()
+        except BaseException as error:
+            await self.__aexit__()  # noqa: ASYNC102 - shields itself, with a deadline
+            if isinstance(error, OSError | RuntimeError):  # the second: no thread available
                 raise AgentStartError(f"the guard program could not be started: {error}") from error
-        else:
-            await trio.lowlevel.checkpoint()
-        yield shared.token
-    finally:
+            raise
+        return shared.token
+
+    async def __aexit__(self, *raised: object) -> None:
+        shared = self._shared
         shared.users -= 1
         if not shared.users:
             _current.set(None)
@@ -260,15 +265,27 @@ async def guard() -> AsyncIterator[str]:
                 await shared.end()
 
 
-def keep_guard(services: ServiceNursery) -> AbstractContextManager[None]:
+class keep_guard:
     """Replace the guard program whenever it is killed, while the block runs.
 
     Use it inside a block of `guard`. `services` runs the task, and must not end before the block.
     If the program cannot be restarted, that is logged, and the start of the next agent raises the
     error.
     """
-    shared = _current.get()
-    return nullcontext() if shared is None or not _available() else shared.kept(services)
+
+    __slots__ = ("_services", "_shared")
+
+    def __init__(self, services: ServiceNursery) -> None:
+        self._shared = _current.get() if _available() else None
+        self._services = services
+
+    def __enter__(self) -> None:
+        if self._shared is not None:
+            self._shared.keep(self._services)
+
+    def __exit__(self, *raised: object) -> None:
+        if self._shared is not None:
+            self._shared.end_keeping(self._services)
 
 
 def reap_orphans(services: ServiceNursery) -> None:

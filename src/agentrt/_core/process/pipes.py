@@ -289,7 +289,9 @@ class LineWriter:
     """Writes whole lines to an agent, in order, urgent ones first.
 
     `write` tries the pipe once and otherwise only queues; `run` is the task that waits for the
-    pipe. A write that failed, was cut off in the middle of a line or made no progress for
+    pipe. Most agents read everything in time and never need it.
+
+    A write that failed, was cut off in the middle of a line or made no progress for
     `write_timeout` seconds means that the pipe is dead: `broken` contains the reason, stdin is
     closed, nothing more is written, and `on_broken` is called once, by the task, never inside
     `write`.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import trio
 from msgspec import structs
 
+from ..._base.nesting import LazyExitStack
 from ..agents import Agent
 from ..claude.checks import with_checks
 from ..claude.command import build_command
@@ -102,7 +103,7 @@ def set_up_claude(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup
 
     @asynccontextmanager
     async def around_session(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
-        async with AsyncExitStack() as stack:
+        async with LazyExitStack() as stack:
             tool_servers: list[InProcessServer] = [*await relays(host, offer, stack)]
             if offer.tools:
                 tool_servers.append(tool_server(host, session, offer))

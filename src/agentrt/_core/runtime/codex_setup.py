@@ -6,12 +6,13 @@ It accesses files and runs commands by itself.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from ..._base.nesting import LazyExitStack
 from ..._version import __version__
 from ..agents import Agent
 from ..codex.driver import CodexDriver
@@ -87,7 +88,7 @@ def set_up_codex(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
 
     @asynccontextmanager
     async def around_session(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
-        async with AsyncExitStack() as stack:
+        async with LazyExitStack() as stack:
             serve_extensions(host, session, extensions)
             servers = list(opening.mcp_servers)
             tool_servers: list[InProcessServer] = [*await relays(host, offer, stack)]

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from msgspec import Struct, field
 
+from ..._base.nesting import LazyExitStack
 from ..agents import Agent
 from ..errors import LocalProtocolError
 from ..limits import Limits
@@ -211,7 +212,7 @@ def connection(
     async def connect(opening: Opening) -> AsyncIterator[Transport]:
         command, env = program(opening)
         hidden: Sequence[str] = ()
-        async with AsyncExitStack() as stack:
+        async with LazyExitStack() as stack:
             if offer.project is not None:
                 command = (*command, *offer.project.arguments)
                 entered = offer.project.entered(env, hides=offer.hides)
@@ -220,21 +221,19 @@ def connection(
             start = None
             if offer.wall is not None:
                 start = await stack.enter_async_context(offer.wall.start(command, env, hidden))
-            transport = await stack.enter_async_context(
-                open_process(
-                    command if start is None else start.argv,
-                    cwd=opening.cwd,
-                    env=env if start is None else start.env,
-                    limits=offer.limits,
-                    on_stderr=offer.on_stderr,
-                    watcher=offer.tap.process,
-                    entry=None if start is None else start.entry,
-                    pass_fds=() if start is None else start.pass_fds,
-                )
-            )
-            if offer.wall is not None and start is not None:
-                offer.wall.entered(start)
-            yield transport
+            async with open_process(
+                command if start is None else start.argv,
+                cwd=opening.cwd,
+                env=env if start is None else start.env,
+                limits=offer.limits,
+                on_stderr=offer.on_stderr,
+                watcher=offer.tap.process,
+                entry=None if start is None else start.entry,
+                pass_fds=() if start is None else start.pass_fds,
+            ) as transport:
+                if offer.wall is not None and start is not None:
+                    offer.wall.entered(start)
+                yield transport
 
     return connect
 
@@ -305,7 +304,9 @@ def _check_fetched(host: SessionHost, server: ToolServer, own: set[str]) -> None
         )
 
 
-async def relays(host: SessionHost, offer: Offer, stack: AsyncExitStack) -> list[McpRelay]:
+async def relays(
+    host: SessionHost, offer: Offer, stack: AsyncExitStack | LazyExitStack
+) -> list[McpRelay]:
     """Serve the program's own MCP servers until the stack is closed."""
     if not offer.servers:
         return []

@@ -9,7 +9,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
-    AsyncExitStack,
     asynccontextmanager,
     nullcontext,
 )
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 import trio
 from msgspec import Struct, structs
 
-from ..._base.nesting import open_service_nursery
+from ..._base.nesting import LazyExitStack, open_service_nursery
 from ..errors import LocalProtocolError
 from ..limits import Limits
 from ..model.content import JsonObject
@@ -127,7 +126,10 @@ async def open_session(
             setup=tuple(options.get("worktree_setup", ())),
         )
         opening = structs.replace(opening, worktree=tree)
-    async with _opened(found, opening, given, trace, store) as session:
+    async with (
+        LazyExitStack() as stack,
+        await _opened(stack, found, opening, given, trace, store) as session,
+    ):
         yield session
 
 
@@ -208,7 +210,11 @@ async def reopen_session(
         opening = structs.replace(opening, cwd=working, worktree=None)
     if beside is not None:
         opening = structs.replace(opening, roots=beside)
-    async with _opened(found, opening, given, options.get("trace"), service, again) as session:
+    trace = options.get("trace")
+    async with (
+        LazyExitStack() as stack,
+        await _opened(stack, found, opening, given, trace, service, again) as session,
+    ):
         yield session
 
 
@@ -268,90 +274,90 @@ def _checked(agent: Agent, options: ReopenOptions) -> _Given:
     )
 
 
-@asynccontextmanager
 async def _opened(
+    stack: LazyExitStack,
     agent: Agent,
     opening: Opening,
     given: _Given,
     trace: Trace | str | os.PathLike[str] | None,
     store: Store | None,
     again: ClaimedSession | None = None,
-) -> AsyncIterator[Session]:
+) -> AbstractAsyncContextManager[Session]:
+    """Return the block of a session. Its surroundings are entered in `stack`."""
     from .offer import Offer
     from .project_start import project_start
     from .protocol_setup import set_up_protocol
 
     service = check_store("store", store)
     check_trace(trace)
-    async with AsyncExitStack() as stack:
-        wall = worktree = None
-        if opening.worktree is not None:
-            from .worktree import session_worktree
+    wall = worktree = None
+    if opening.worktree is not None:
+        from .worktree import session_worktree
 
-            own = session_worktree(agent, opening, given.limits, given.env, given.sandbox)
-            worktree = await stack.enter_async_context(own)
-            opening = structs.replace(opening, cwd=worktree.cwd)
-        if opening.sandbox is not None or given.sandbox is not None:
-            from .sandboxed import session_wall
+        own = session_worktree(agent, opening, given.limits, given.env, given.sandbox)
+        worktree = await stack.enter_async_context(own)
+        opening = structs.replace(opening, cwd=worktree.cwd)
+    if opening.sandbox is not None or given.sandbox is not None:
+        from .sandboxed import session_wall
 
-            opening, entered = session_wall(agent, opening, given.sandbox, given.permissions)
-            wall = await stack.enter_async_context(entered)
-        functions, servers = split(given.tools)
-        own_tools: tuple[Tool, ...] = ()
-        takes_tools = agent.driver is None and not (agent.claude and agent.claude.legacy)
-        if wall is not None and wall.widens and takes_tools:
-            from .sandboxed import access_tool
+        opening, entered = session_wall(agent, opening, given.sandbox, given.permissions)
+        wall = await stack.enter_async_context(entered)
+    functions, servers = split(given.tools)
+    own_tools: tuple[Tool, ...] = ()
+    takes_tools = agent.driver is None and not (agent.claude and agent.claude.legacy)
+    if wall is not None and wall.widens and takes_tools:
+        from .sandboxed import access_tool
 
-            own_tools = (access_tool(wall),)
-        offer = Offer(
-            tools=(*own_tools, *functions),
-            own_tools=own_tools,
-            servers=servers,
-            hooks=given.hooks,
-            extensions=given.extensions,
-            env=inherited(os.environ) if given.env is None else dict(given.env),
-            files=given.files,
-            terminals=given.terminals,
-            limits=given.limits,
-            on_stderr=given.on_stderr,
-            variables=dict if given.telemetry is None else given.telemetry.environment,
-            standing=Standing(given.permissions, agent),
-            money_left=money_left(given.budget),
-            first_key="r" if again is None else f"r{again.place.owner}.",
-            project=project_start(agent, opening, given.trusted, given.trust),
-            wall=wall,
-        )
-        setup = set_up_protocol(agent, opening, offer)
-        fork_factory = partial(
-            open_session,
-            agent,
-            roots=opening.roots,
-            options=opening.options,
-            # A trace file of this session alone is not used for the fork.
-            trace=None if isinstance(trace, str | os.PathLike) else trace,
-            **{name: getattr(given, name) for name in _Given.__struct_fields__},
-        )
-        if trace is not None:
-            from ..trace.trace import tapped
+        own_tools = (access_tool(wall),)
+    offer = Offer(
+        tools=(*own_tools, *functions),
+        own_tools=own_tools,
+        servers=servers,
+        hooks=given.hooks,
+        extensions=given.extensions,
+        env=inherited(os.environ) if given.env is None else dict(given.env),
+        files=given.files,
+        terminals=given.terminals,
+        limits=given.limits,
+        on_stderr=given.on_stderr,
+        variables=dict if given.telemetry is None else given.telemetry.environment,
+        standing=Standing(given.permissions, agent),
+        money_left=money_left(given.budget),
+        first_key="r" if again is None else f"r{again.place.owner}.",
+        project=project_start(agent, opening, given.trusted, given.trust),
+        wall=wall,
+    )
+    setup = set_up_protocol(agent, opening, offer)
+    # A trace file of this session alone is not used for the fork.
+    shared = None if isinstance(trace, str | os.PathLike) else trace
+    fork_factory = partial(_open_fork, agent, opening, given, shared, tools=given.tools)
+    if trace is not None:
+        from ..trace.trace import tapped
 
-            await stack.enter_async_context(tapped(trace, setup.tap))
-        async with (
-            serve_session(
-                agent,
-                setup,
-                given.permissions,
-                given.limits,
-                store=service,
-                again=again,
-                telemetry=given.telemetry,
-                checkpoints=given.checkpoints,
-                budgets=given.budget,
-                wait=given.wait,
-                fork_factory=fork_factory,
-                worktree=worktree,
-            ) as session,
-        ):
-            yield session
+        await stack.enter_async_context(tapped(trace, setup.tap))
+    return serve_session(
+        agent,
+        setup,
+        given.permissions,
+        given.limits,
+        store=service,
+        again=again,
+        telemetry=given.telemetry,
+        checkpoints=given.checkpoints,
+        budgets=given.budget,
+        wait=given.wait,
+        fork_factory=fork_factory,
+        worktree=worktree,
+    )
+
+
+def _open_fork(
+    agent: Agent, opening: Opening, given: _Given, trace: Trace | None, **options: Any
+) -> AbstractAsyncContextManager[Session]:
+    """Open another session with the arguments of one, except for those in `options`."""
+    same = {name: getattr(given, name) for name in _Given.__struct_fields__}
+    same |= {"roots": opening.roots, "options": opening.options, "trace": trace}
+    return open_session(agent, **{**same, **options})
 
 
 def check_modes(standing: Standing, opening: Opening) -> None:

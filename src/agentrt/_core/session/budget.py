@@ -376,14 +376,14 @@ class UsageMeter:
         self._turn_tokens = 0
         self._ahead_usd = 0.0
         self._ahead_tokens = 0
-        self.measured: set[str] = set()
+        self.measured: frozenset[str] = frozenset()
         """The quantities that were reported for the running turn."""
 
     def begin_turn(self) -> None:
         """Count from zero for a new turn."""
         self._turn_usd, self._turn_tokens = 0.0, 0
         self._ahead_usd, self._ahead_tokens = 0.0, 0
-        self.measured = set()
+        self.measured = frozenset()
 
     def total(self, usage: Usage) -> tuple[float, int]:
         """Take a session's totals; return the money and the tokens to charge."""
@@ -392,12 +392,12 @@ class UsageMeter:
         if cost is not None:
             if self._usd is not None:
                 usd = cost - self._usd if cost >= self._usd else cost
-                self.measured.add("usd")
+                self.measured |= {"usd"}
             self._usd = cost
         if count is not None:
             if self._tokens is not None:
                 tokens = count - self._tokens if count >= self._tokens else count
-                self.measured.add("tokens")
+                self.measured |= {"tokens"}
             self._tokens = count
         # A turn's own figures may have come before the totals that include them.
         paid_usd, paid_tokens = min(usd, self._ahead_usd), min(tokens, self._ahead_tokens)
@@ -413,10 +413,10 @@ class UsageMeter:
         usd, tokens = 0.0, 0
         cost, count = (None, None) if usage is None else (_cost(usage), _tokens(usage))
         if cost is not None:
-            self.measured.add("usd")
+            self.measured |= {"usd"}
             usd = max(0.0, cost - self._turn_usd)
         if count is not None:
-            self.measured.add("tokens")
+            self.measured |= {"tokens"}
             tokens = max(0, count - self._turn_tokens)
         self._ahead_usd += usd
         self._ahead_tokens += tokens
@@ -448,7 +448,7 @@ class SessionBudgets:
         self._turn: TurnMachine | None = None
         self._charged: tuple[Budget, ...] = own
         """The budgets of the last turn, which late reports are charged to."""
-        self._reported: set[str] = set()
+        self._reported: frozenset[str] = frozenset()
         self._refused: list[Budget] = []
         """Budgets whose refusals are in the log. One notice each is enough."""
 

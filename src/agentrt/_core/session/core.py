@@ -253,7 +253,7 @@ class SessionCore:
         """True if closing drops prompts that a store would keep."""
         self._asked: list[PermissionOpened] = []
         """Questions that were open when the session was closed and that the store keeps."""
-        self._steered: set[str] = set()
+        self._steered: frozenset[str] = frozenset()
         """Prompts sent into a running turn that no turn's end has accounted for."""
         self._repeated_prompts = RepeatedPrompts()
         """The prompts that the agent repeats before the handshake is over."""
@@ -488,7 +488,7 @@ class SessionCore:
     def _forget_driver(self) -> None:
         self.driver = self._ends_by_silence = None
         self._after_cancel = AfterCancel()
-        self._steered.clear()
+        self._steered = frozenset()
         self._unsent.clear()
 
     def retire(self) -> bool:
@@ -654,7 +654,7 @@ class SessionCore:
         self._unsent.send_when_stored(kind, id, turn, send, drop)
 
     def _unsend(self, id: str) -> None:
-        self._steered.discard(id)
+        self._steered -= {id}
         if self.driver is not None:
             self.driver.discard_prompt(id)
 
@@ -758,7 +758,7 @@ class SessionCore:
         id = self.conversation.new_id("s")
         effects = driver.steer(id, content)
         with self.step():
-            self._steered.add(id)
+            self._steered |= {id}
             self.conversation.items.prompted(content)
             self._send_when_stored("steer", turn, id, effects)
 
@@ -1062,7 +1062,7 @@ class SessionCore:
     def _turn_finished(self, effect: TurnFinished) -> None:
         turn = self.conversation.turn
         if effect.folded:
-            self._steered.difference_update(effect.folded)
+            self._steered = self._steered.difference(effect.folded)
         if turn is not None and (
             turn.id == effect.turn or (effect.turn is None and turn.origin == "agent")
         ):
@@ -1084,7 +1084,7 @@ class SessionCore:
                 self._noticed(_stuck(end))
                 self.replace()
         elif effect.turn in self._steered:
-            self._steered.discard(effect.turn)  # the agent dropped it
+            self._steered -= {effect.turn}  # the agent dropped it
         else:
             self._noticed(
                 Notice("info", "stale", "the end of an earlier turn arrived late", effect.turn)

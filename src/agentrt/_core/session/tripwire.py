@@ -54,14 +54,14 @@ class Tripwire:
         self._standing = standing
         self._cwd = cwd
         self._calls: dict[str, _WatchedCall] = {}
-        self._asked: set[str] = set()
-        self._checked: set[str] = set()
+        self._asked: dict[str, None] = {}  # smaller than a set while it is empty
+        self._checked: dict[str, None] = {}
         self._asked_without_call: list[bytes] = []
 
     def asked(self, asked: DecisionRequested) -> None:
         """Record that the agent asked for permission, so this call is not a violation."""
         if asked.tool_call is not None:
-            self._asked.add(asked.tool_call)
+            self._asked[asked.tool_call] = None
         else:
             self._asked_without_call.append(_fingerprint(asked.name, asked.input))
 
@@ -72,7 +72,7 @@ class Tripwire:
     def checked(self, call: str | None) -> None:
         """Record that agentrt decided about this call before it could run."""
         if call is not None:
-            self._checked.add(call)
+            self._checked[call] = None
 
     def refused_by_agent(self, effect: ToolCalled) -> tuple[DecisionRequested, Deny] | None:
         """Return a call that the agent itself refused by a rule of the policy, which it was given.
@@ -106,7 +106,7 @@ class Tripwire:
         call = self._calls.get(effect.id)
         if call is None or (call.judged and effect.opens):
             if call is not None:
-                self._asked.discard(effect.id)  # the agent reuses the id for another call
+                self._asked.pop(effect.id, None)  # the agent reuses the id for another call
             call = self._calls[effect.id] = _WatchedCall()
         _merge(call, effect)
         match effect.status:
