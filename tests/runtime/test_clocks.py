@@ -185,7 +185,7 @@ async def test_what_was_left_of_the_hard_limit_is_left_behind_the_answer(
         assert (turn.result.outcome, turn.result.duration) == ("timed_out", 106.0)
 
 
-async def test_after_the_answer_a_policy_that_still_decides_uses_the_time_of_the_turn(
+async def test_a_policy_that_decides_after_a_person_answered_uses_the_turn_s_time(
     autojump_clock: trio.abc.Clock,
 ) -> None:
     asked: list[agentrt.PermissionRequest] = []
