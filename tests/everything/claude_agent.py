@@ -1,4 +1,6 @@
-"""A Claude Code that says one of everything: `python claude_agent.py PIPE`.
+"""A Claude Code that says one of everything: `python claude_agent.py PIPE [TEXT]`.
+
+TEXT, a string in JSON, is appended to every string with a mark.
 
 The messages have the shapes of the recordings in `tests/shown/recorded/claude`.
 """
@@ -10,7 +12,8 @@ import sys
 import threading
 from pathlib import Path
 
-from stepping import PIXEL, Message, play, received, send
+from marks import CLAUDE
+from stepping import PIXEL, Message, play, received, send, with_appended
 
 SESSION = "s1"
 
@@ -294,12 +297,14 @@ def steps(uuid: str) -> list[list[Message]]:
                 "user_message_uuid": uuid,
                 "session_id": SESSION,
             },
+            system("session_state_changed", state="idle"),
         ],
     ]
 
 
 def main() -> None:
     pipe = Path(sys.argv[1])
+    text = json.loads(sys.argv[2]) if len(sys.argv) > 2 else ""
     for message in received():
         if message["type"] == "control_request":
             body = {"subtype": "success", "request_id": message["request_id"]}
@@ -312,7 +317,8 @@ def main() -> None:
                 {"type": "command_lifecycle", "command_uuid": uuid, "state": "started"},
                 init(),
             )
-            threading.Thread(target=play, args=(pipe, steps(uuid)), daemon=True).start()
+            script = with_appended(steps(uuid), text, CLAUDE)
+            threading.Thread(target=play, args=(pipe, script), daemon=True).start()
 
 
 if __name__ == "__main__":

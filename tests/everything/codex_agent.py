@@ -1,15 +1,19 @@
-"""A `codex app-server` that says one of everything: `python codex_agent.py PIPE`.
+"""A `codex app-server` that says one of everything: `python codex_agent.py PIPE [TEXT]`.
+
+TEXT, a string in JSON, is appended to every string with a mark.
 
 The messages have the shapes of the pinned schema in `tests/shown/recorded`.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 from pathlib import Path
 
-from stepping import EVERYTHING, PIXEL, Message, play, received, send
+from marks import CODEX
+from stepping import EVERYTHING, PIXEL, Message, play, received, send, with_appended
 
 THREAD, TURN, CHILD = "t1", "u1", "child"
 
@@ -321,6 +325,7 @@ def commanded(method: str, text: str, turn: str) -> list[Message]:
 
 def main() -> None:
     pipe = Path(sys.argv[1])
+    appended = json.loads(sys.argv[2]) if len(sys.argv) > 2 else ""
     settings = {
         "model": "scripted",
         "approvalPolicy": "untrusted",
@@ -350,7 +355,8 @@ def main() -> None:
             send(told("turn/started", turn=running(turn)))
             text = str(message["params"].get("input"))
             if EVERYTHING in text:
-                threading.Thread(target=play, args=(pipe, steps()), daemon=True).start()
+                script = with_appended(steps(), appended, CODEX)
+                threading.Thread(target=play, args=(pipe, script), daemon=True).start()
             else:
                 send(*commanded(method, text, turn))
         elif method in answers:

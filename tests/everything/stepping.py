@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -34,6 +34,20 @@ def received() -> Iterator[Message]:
     """Yield the messages of the host."""
     for line in sys.stdin:
         yield json.loads(line)
+
+
+def with_appended(value: Any, text: str, marks: Collection[tuple[str, ...]], key: str = "") -> Any:
+    """Return a copy of a message or a list of them, with a text after each string that has a mark.
+
+    Ids have no mark, so the turn still ends.
+    """
+    if isinstance(value, dict):
+        return {name: with_appended(each, text, marks, name) for name, each in value.items()}
+    if isinstance(value, list):
+        return [with_appended(each, text, marks, key) for each in value]
+    if isinstance(value, str) and any(mark in value for step in marks for mark in step):
+        return value + (json.dumps(text)[1:-1] if key == "partial_json" else text)
+    return value
 
 
 def play(pipe: Path, steps: list[list[Message]]) -> None:

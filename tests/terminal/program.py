@@ -160,6 +160,12 @@ class Terminal:
         self.raw += data
         return bool(data)
 
+    def read_for(self, duration_s: float) -> None:
+        """Read what is shown in this time."""
+        deadline = time.monotonic() + duration_s
+        while (left := deadline - time.monotonic()) > 0 and self._read(left):
+            pass
+
     def type(self, text: str) -> None:
         os.write(self.master, text.encode())
 

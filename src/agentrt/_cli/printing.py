@@ -7,6 +7,8 @@ import sys
 from datetime import datetime
 from typing import Literal
 
+import msgspec
+
 from ..errors import AgentrtError
 from ..events import LimitWindow
 from .exit_status import exit_code
@@ -39,6 +41,13 @@ def print_document(text: str, format: Literal["markdown", "json"]) -> None:
     if os.isatty(1):
         text = escaped(text) if format == "json" else plain(text)
     sys.stdout.write(text)
+
+
+def print_json(value: object, *, pretty: bool = True) -> None:
+    """Print a value as JSON that cannot control a terminal. Unless pretty, it is one line."""
+    encoded = msgspec.json.encode(value)
+    lines = msgspec.json.format(encoded) if pretty else encoded
+    sys.stdout.write(escaped(lines.decode()) + "\n")
 
 
 def as_date(seconds: float | None) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 
-import msgspec
 import trio
 
 from ..._base.nesting import bare_errors
@@ -15,10 +14,10 @@ from ...jsonrpc import METHOD_NOT_FOUND
 from ...permissions import deny_all
 from ...tracing import Trace
 from ..exit_status import exit_code
-from ..printing import as_date, first_part, print_document, print_error, print_table
+from ..printing import as_date, first_part, print_document, print_error, print_json, print_table
 from ..repl.export import ExportFormat, exported
 from ..setup import Setup, agents_environment
-from ..text import escaped, one_line
+from ..text import one_line
 from ..tracing import command_trace
 
 PARALLEL_AGENTS_ASKED = 2
@@ -38,7 +37,7 @@ async def show_list(agents: list[Agent], config: Config, cwd: str | None, *, as_
     except TraceError as why:
         return print_error(why)
     if as_json:
-        print(escaped(msgspec.json.format(msgspec.json.encode(found)).decode()))
+        print_json(found)
     elif found:
         _print_table(found, folders=cwd is None)
     for name, error in failures.items():

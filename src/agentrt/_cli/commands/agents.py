@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
-import msgspec
 import trio
 
 from ..._base.nesting import bare_errors
 from ...agents import FoundAgent, agent_version, find_agents
 from ...config import Config
 from ..options import Work
-from ..printing import print_table
+from ..printing import print_json, print_table
 
 PARALLEL_PROGRAMS = 4
 """Programs asked for their version at the same time; the Node ones take a second of CPU each."""
@@ -29,7 +28,7 @@ async def list_agents(config: Config, *, as_json: bool) -> int:
     versions = await _versions([each for each in found if each.available])
     if as_json:
         rows = [_as_object(each, versions.get(each.agent.name)) for each in found]
-        print(msgspec.json.format(msgspec.json.encode(rows)).decode())
+        print_json(rows)
         return 0
     installed = [each for each in found if each.available]
     missing = [each for each in found if not each.available]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from functools import partial
 
-import msgspec
 import trio
 
 from ...config import Config
@@ -15,7 +13,7 @@ from ...errors import AgentrtError
 from ...telemetry import AuditRecord, read_audit
 from ..exit_status import UsageError
 from ..options import Work
-from ..printing import as_date, print_error
+from ..printing import as_date, print_error, print_json
 from ..stores import ID_CHARS
 from ..text import one_line
 
@@ -43,7 +41,7 @@ async def _show(path: str, session: str | None, *, as_json: bool) -> int:
 def _print(path: str, session: str | None, *, as_json: bool) -> None:
     for record in read_audit(path, session):
         if as_json:
-            sys.stdout.write(msgspec.json.encode(record).decode() + "\n")
+            print_json(record, pretty=False)
         else:
             print(_line(record))
 

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-import msgspec
 import trio
 
 from ..._public import Limits
@@ -16,7 +15,7 @@ from ...config import Config
 from ...errors import AgentrtError
 from ...unattended import FolderCheckpoints
 from ..options import Work
-from ..printing import as_date, print_error, print_table
+from ..printing import as_date, print_error, print_json, print_table
 from ..text import one_line, plain
 
 
@@ -45,7 +44,7 @@ def show_list(saved: FolderCheckpoints, *, as_json: bool) -> None:
     """Print the checkpoints of a folder."""
     found = saved.checkpoints()
     if as_json:
-        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+        print_json(found, pretty=False)
         return
     if not found:
         print(f"no checkpoints of {one_line(saved.folder)} (see --checkpoints)", file=sys.stderr)

@@ -15,6 +15,7 @@ from ...agents import BUILT_IN, Agent
 from ...config import Config, ServeSettings, TenantTable
 from ...storage import is_server, server_of
 from ..options import Work
+from ..printing import print_json
 from ..text import escaped, one_line
 
 SECRET: Final = "(set)"
@@ -45,7 +46,7 @@ async def show_config(config: Config, *, as_json: bool) -> int:
             "settings": {"agent": config.agent, **tables, "agents": agents},
             "origins": config.origins,
         }
-        print(escaped(msgspec.json.format(msgspec.json.encode(shown)).decode()))
+        print_json(shown)
         return 0
     for line in _toml(config, tables, agents):
         print(line)

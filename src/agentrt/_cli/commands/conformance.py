@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import msgspec
 from msgspec import Struct, structs
 
 from ..._lab.conformance.check import ConformanceFinding, ConformancePrompts, ConformanceVerdict
@@ -24,7 +23,7 @@ from ...errors import AgentrtError
 from ...process import Watcher, open_agent_program
 from ..exit_status import UsageError
 from ..options import Work
-from ..printing import print_error
+from ..printing import print_error, print_json
 from ..setup import DEMO, agents_environment, choose_agent
 from ..text import one_line
 from ..tracing import command_trace
@@ -134,7 +133,7 @@ async def check_agent(agent: Agent, request: ConformanceRequest) -> int:
     except AgentrtError as error:
         return print_error(error)
     if request.as_json:
-        print(msgspec.json.format(msgspec.json.encode(_object(report))).decode())
+        print_json(_object(report))
     else:
         print(f"\n{_summary(report)}")
     return 1 if report.broken else 0

@@ -8,7 +8,6 @@ import tempfile
 import time
 from functools import partial
 
-import msgspec
 import trio
 from msgspec import Struct, structs
 
@@ -23,7 +22,7 @@ from ...storage import StoreAddress
 from ..console import quoted
 from ..exit_status import TIMED_OUT, CommandTimeout, TimedOut, UsageError
 from ..options import Work, chosen_agents, flags, timeout_s
-from ..printing import as_size, count_of_sessions
+from ..printing import as_size, count_of_sessions, print_json
 from ..setup import Setup
 from ..stores import home_file, read, store_files
 from ..text import one_line, plain
@@ -119,7 +118,7 @@ async def examine(
             nursery.start_soon(look, agent)
     found = [findings[agent.name] for agent in agents]
     if as_json:
-        print(msgspec.json.format(msgspec.json.encode(found)).decode())
+        print_json(found)
     elif len(found) > 1:
         print(f"\n{sum(each.ok for each in found)} of {len(found)} agents work.", end=" ")
         print("Install others: agentrt agents")

@@ -8,13 +8,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import msgspec
 import trio
 from msgspec import Struct
 
 from ...agents import Agent
 from ...config import Config
 from ...trust import HOW_TO_TRUST, AgentProjectReport, ProjectOutcome, is_trusted, report_project
+from ..printing import print_json
 from ..setup import agents_environment
 from ..text import one_line, plain
 
@@ -40,7 +40,7 @@ async def examine_project(
     """Report the effects of a directory's files on each agent. Starts nothing."""
     report = await trio.to_thread.run_sync(_examine, agents, config, folder)
     if as_json:
-        print(msgspec.json.format(msgspec.json.encode(report)).decode())
+        print_json(report)
     else:
         print("\n".join(_lines(report)))
     return 0

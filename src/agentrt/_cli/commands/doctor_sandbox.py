@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
 import trio
 
 from ...sandbox import ProbeResult, probe
+from ..printing import print_json
 from ..text import one_line
 
 NOTE = (
@@ -24,7 +24,7 @@ async def examine_sandbox(*, as_json: bool) -> int:
     found = await trio.to_thread.run_sync(probe)
     works = all(each.works for each in found if each.required)
     if as_json:
-        print(msgspec.json.format(msgspec.json.encode({"works": works, "tests": found})).decode())
+        print_json({"works": works, "tests": found})
     else:
         print("\n".join(_lines(found, works=works)))
     return 0 if works else 1

@@ -19,7 +19,7 @@ from ...lowlevel import StoreServer
 from ...store import NodeEntry
 from ..exit_status import UsageError
 from ..options import Work, server_store
-from ..printing import print_table
+from ..printing import print_json, print_table
 from ..text import one_line, plain
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ async def show_list(store: StoreServer, *, as_json: bool) -> int:
         return 2
     if as_json:
         rows = [{**msgspec.to_builtins(each), "load": _load(each)} for each in nodes]
-        print(msgspec.json.format(msgspec.json.encode(rows)).decode())
+        print_json(rows)
     elif nodes:
         print_table(
             ("NODE", "ROLE", "MACHINE", "PROCESS", "UP", "LEASE", "SESSIONS", "TURNS", "STATE"),

@@ -16,6 +16,7 @@ from ...events import JsonObject
 from ...permissions import TOOL_CLASSES, PermissionRequest, rule_effect, unreachable_rule
 from ..exit_status import UsageError
 from ..options import Work
+from ..printing import print_json
 
 _CALL: Final = re.compile(
     r"(Edit|Write|Read|Fetch|mcp__[\w.-]+|[A-Za-z_]\w*)(?:\((.*)\))?", re.DOTALL
@@ -69,7 +70,7 @@ def check_rule(
                 "never": never,
                 "doubt": effect.doubt,
             }
-            print(msgspec.json.format(msgspec.json.encode(shown)).decode())
+            print_json(shown)
         else:
             print(f"--allow {rule!r} {'allows it' if effect.allows else 'does not allow it'}")
             if effect.denies is None:

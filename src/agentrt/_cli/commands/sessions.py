@@ -20,10 +20,18 @@ from ...storage import Repaired, StoreAddress, open_store_file, repair, writing
 from ...store import StoreEntry
 from ..exit_status import UsageError, exit_code
 from ..options import Work, chosen_agents
-from ..printing import as_date, as_size, count_of_sessions, print_document, print_error, print_table
+from ..printing import (
+    as_date,
+    as_size,
+    count_of_sessions,
+    print_document,
+    print_error,
+    print_json,
+    print_table,
+)
 from ..repl.export import ExportFormat, exported
 from ..stores import ID_CHARS, OFF, StoredRef, find, listed, load, read_all, searched, store_files
-from ..text import escaped, one_line, plain
+from ..text import one_line, plain
 from . import agent_sessions
 
 
@@ -198,7 +206,7 @@ def _print(
             )
             for each in found
         ]
-        print(escaped(msgspec.json.format(msgspec.json.encode(entries)).decode()))
+        print_json(entries)
     elif found:
         head = ("UPDATED", "AGENT", "SESSION", "TITLE") + (("FOLDER",) if folders else ())
         print_table(head, [_row(each, folders=folders) for each in found])

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal, TypeAlias
 
-import msgspec
 import trio
 from msgspec import Struct
 
@@ -21,7 +20,7 @@ from ...errors import AgentrtError
 from ...unattended import ProjectScan, TrustRecord, TrustRecords, scan_project
 from ..exit_status import UsageError
 from ..options import Work
-from ..printing import as_date, print_error, print_table
+from ..printing import as_date, print_error, print_json, print_table
 from ..text import one_line, plain
 
 Decision: TypeAlias = Literal["trusted", "ignored", "changed", "undecided", "cannot be shown"]
@@ -80,7 +79,7 @@ def show_list(records: TrustRecords, *, as_json: bool) -> int:
     """Print the stored decisions."""
     found = records.entries()
     if as_json:
-        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+        print_json(found, pretty=False)
     elif not found:
         print(f"no decisions are stored in {plain(str(records.path))}", file=sys.stderr)
     else:
@@ -144,7 +143,7 @@ def show_folder(
     """Print the files of a folder that agents act on, with the changes since the decision."""
     found = examine(records, folder, agents)
     if as_json:
-        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+        print_json(found, pretty=False)
     elif not found:
         print(f"{plain(folder)} has no file that an installed agent acts on")
     else:
