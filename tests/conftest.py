@@ -24,7 +24,7 @@ import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
-from agentrt._core.process.chosen import LAYER
+from inside.process import LAYER
 
 if TYPE_CHECKING:
     from postgres.server import Server

@@ -12,9 +12,9 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
-from agentrt._cli.arguments import make_parser
 from agentrt._serve.acp import LOGIN
 from agentrt._version import __version__
+from inside.command_line import make_parser
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "packaging" / "acp-registry"

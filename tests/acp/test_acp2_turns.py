@@ -10,7 +10,7 @@ from acp_kit import Peer, chunk, opened2, state, update
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.acp.turn import TABLE, AcpTurnInput, AcpTurnState
+from agentrt._core.acp.turn import TABLE
 from agentrt.effects import (
     DecisionRequested,
     Retracted,
@@ -20,6 +20,7 @@ from agentrt.effects import (
     TurnFinished,
     UserContentReceived,
 )
+from inside.drivers import AcpTurnInput, AcpTurnState
 
 TEXT = {"type": "text", "text": "hello"}
 

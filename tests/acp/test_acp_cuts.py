@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from agentrt._core.acp.requests import CLIENT_METHODS
 from agentrt.effects import (
     CallReturned,
     DecisionRequested,
@@ -24,6 +23,7 @@ from agentrt.errors import LocalProtocolError
 from agentrt.events import Text
 from agentrt.lowlevel import DecisionAnswer, Effect
 from effects import joined
+from inside.drivers import CLIENT_METHODS
 
 PERMISSION = {
     "sessionId": "s1",

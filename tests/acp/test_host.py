@@ -18,8 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt import Limits
-from agentrt._core.acp.files import MAX_FILE_THREADS, FileService, Roots
+from agentrt._core.acp.files import MAX_FILE_THREADS
 from agentrt.errors import RequestError
+from inside.drivers import FileService, Roots
 
 NOT_FOUND, INVALID, INTERNAL = -32002, -32602, -32603
 

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 import agentrt
-from agentrt._core.process.streams import Streams
+from inside.process import Streams
 
 from .lab import Lab
 

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 import agentrt
-from agentrt._core.claude.options import HOOK_EVENTS
+from inside.drivers import HOOK_EVENTS
 
 from .lab import Lab
 from .modelserver.scripts import Call, Script, Shell, Text, prompt_for

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 import agentrt
-from agentrt._core.claude.handshake import OLDEST
+from inside.drivers import OLDEST
 
 from .lab import Lab
 from .recipes import CLAUDES, OLDER_CLAUDES

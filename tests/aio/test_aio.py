@@ -121,7 +121,7 @@ def test_errors_come_through_with_their_types() -> None:
 def test_a_session_that_breaks_cancels_the_task_that_is_in_its_block(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from agentrt._core.session.host import SessionHost
+    from inside.runtime import SessionHost
 
     broken = trio.Event()
 

@@ -22,9 +22,6 @@ import pytest
 import trio
 
 from agentrt import Limits
-from agentrt._serve.address import ServerAddress
-from agentrt._serve.remote.line import ServerLine
-from agentrt._serve.remote.session import RemoteSession
 from agents.lab import model_server, prepare
 from agents.recipes import package_of
 from agents.versions import agents_root
@@ -36,6 +33,8 @@ from clients.connections import Client, Editors
 from clients.install import missing, root
 from clients.kit import node
 from faults.quick import FULL
+from inside.remote import RemoteSession, ServerLine
+from inside.server import ServerAddress
 
 CLIENTS = ("editor", "page", "terminal", "chat")
 CUTS = 30

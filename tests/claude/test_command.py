@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from agentrt._core.claude.command import build_command, initialize_request, mcp_config
-from agentrt._core.claude.options import HOOK_EVENTS, effective, with_session_id
+from agentrt._core.claude.command import initialize_request, mcp_config
+from agentrt._core.claude.options import with_session_id
 from agentrt.claude import ClaudeOptions, HookMatcher
 from agentrt.events import ForkPoint
 from agentrt.lowlevel import Opening
+from inside.drivers import HOOK_EVENTS, build_command, effective
 
 UUID = "11111111-2222-4333-8444-555555555555"
 OPENING = Opening(cwd="/sandbox/project")

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from agentrt._core.claude.handshake import OLDEST
 from agentrt.effects import StartFailed
 from agentrt.events import Notice
+from inside.drivers import OLDEST
 
 from .rig import INIT, Rig, only, result, state
 

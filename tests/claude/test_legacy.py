@@ -8,9 +8,6 @@ from typing import Any
 
 import pytest
 
-from agentrt._core.claude.command import build_command
-from agentrt._core.claude.legacy import LegacyDriver
-from agentrt._core.claude.options import effective
 from agentrt.claude import ClaudeOptions, HookMatcher
 from agentrt.effects import (
     CallReturned,
@@ -26,6 +23,7 @@ from agentrt.effects import (
 from agentrt.errors import LocalProtocolError
 from agentrt.events import Image, Notice
 from agentrt.lowlevel import DecisionAnswer, Driver, EndsBySilence, Opening
+from inside.drivers import LegacyDriver, build_command, effective
 
 from .rig import Rig, assistant, only, result, system, text, thinking, tool_result, tool_use
 

@@ -10,7 +10,6 @@ import json
 
 import pytest
 
-from agentrt._core.claude.legacy import LegacyDriver
 from agentrt.claude import ClaudeOptions
 from agentrt.effects import (
     DecisionRequested,
@@ -21,6 +20,7 @@ from agentrt.effects import (
     TurnFinished,
 )
 from agentrt.events import Notice
+from inside.drivers import LegacyDriver
 
 from .rig import (
     INIT,

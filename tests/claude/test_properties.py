@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt._core.claude.legacy import LegacyDriver
-from agentrt._core.claude.messages import DECLARED
 from agentrt.effects import TurnBegan, TurnFinished
 from agentrt.errors import LocalProtocolError
 from agentrt.events import Text
 from agentrt.lowlevel import Effect
 from effects import joined
+from inside.drivers import DECLARED, LegacyDriver
 
 from .rig import (
     INIT,

@@ -14,14 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._serve import transcript
 from agentrt._serve.aichunks import TurnMessage
-from agentrt._serve.transcript import ItemIndex
 from agentrt.jsonrpc import encode_line
 from clients.install import root
 from clients.kit import HERE
 from clients.random_turns import TURN, Story
 from clients.ui_message import Reader
+from inside.server import ItemIndex, transcript
 
 Segment = tuple[list[dict[str, Any]], list[dict[str, Any]], Reader]
 """A message's parts, the chunks of one stream, and what they make of the message."""

@@ -14,11 +14,11 @@ import pytest
 import trio
 import trio.lowlevel
 
-from agentrt._serve.hub import Hub
 from agentrt.lowlevel import CommandRefused
 from agentrt.testing import FakeAcpAgent
 from agentrt.web import Security
 from clients.kit import TOKEN, WATCH, served_script
+from inside.server import Hub
 from runtime.fakes import echo
 from web.sockets import BINARY, Client, frame, header, websocket
 

@@ -13,7 +13,8 @@ import jsonschema
 import msgspec
 import pytest
 
-from agentrt._serve import commands, native_frames
+from agentrt._serve import native_frames
+from inside.server import commands
 
 ROOT = Path(__file__).parents[2]
 HOW = "run `python clients/js/generate.py`"

@@ -9,12 +9,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from agentrt._serve.acp import ACP
-from agentrt._serve.aisdk import AI_SDK
-from agentrt._serve.hub import Hub, ServedDialect
-from agentrt._serve.viewer import Viewer
 from agentrt.events import Item, ItemDelta, ItemOpened, ToolCall, TurnEnded, TurnStarted
 from agentrt.testing import open_fake_runtime
+from inside.server import ACP, AI_SDK, Hub, ServedDialect, Viewer
 from runtime.fakes import Incarnations, echo, obedient
 
 ITEMS = 3000

@@ -12,12 +12,11 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._serve import transcript
 from agentrt._serve.acpupdates import Updates
-from agentrt._serve.transcript import ItemIndex
 from agentrt.events import TERMINAL
 from agentrt.jsonrpc import encode_line
 from clients.random_turns import Story
+from inside.server import ItemIndex, transcript
 
 
 class Client:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentrt._core.codex.turn import TABLE, CodexTurnInput, CodexTurnState
+from agentrt._core.codex.turn import TABLE
 from agentrt.effects import (
     CallReturned,
     ModesSet,
@@ -15,6 +15,7 @@ from agentrt.effects import (
 )
 from agentrt.errors import LocalProtocolError
 from agentrt.events import Audio, Notice, Text
+from inside.drivers import CodexTurnInput, CodexTurnState
 
 from .codex_kit import COMMAND, only, opened, prompted
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agentrt._core.codex.turn import REMEMBERED_TURNS, CodexTurnInput, CodexTurns, CodexTurnState
+from agentrt._core.codex.turn import REMEMBERED_TURNS
+from inside.drivers import CodexTurnInput, CodexTurns, CodexTurnState
 
 
 def test_a_name_without_a_prompt_interrupts_nothing() -> None:

@@ -9,9 +9,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from agentrt._lab.conformance.checks import CHECKS, checks_of
+from agentrt._lab.conformance.checks import checks_of
 from agentrt.testing import Conformance, ConformanceFinding, ConformancePrompts, check_agent
 from agentrt.tracing import read_trace
+from inside.conformance import CHECKS
 
 from .agent import CAPABILITIES, PROMPTS, GoodAgent, Refused, Session
 

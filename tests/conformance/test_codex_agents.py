@@ -10,8 +10,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from agentrt._lab.conformance.checks import CHECKS
 from agentrt.testing import Conformance, ConformanceFinding, MemoryAgent, check_agent
+from inside.conformance import CHECKS
 
 from .agent import PROMPTS, Refused
 from .codex_agent import GoodCodex, Turn

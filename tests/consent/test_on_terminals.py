@@ -15,11 +15,10 @@ from trio.testing import MockClock
 from wcwidth import wcwidth
 
 from agentrt import Session
-from agentrt._cli.repl.asking import BAR, READING_TIME_S, Asker
-from agentrt._cli.repl.view import View
 from agentrt.display import reveal
 from agentrt.events import ItemOpened, PermissionOpened
 from consent.requests import Generator, Request, recorded
+from inside.screen import BAR, READING_TIME_S, Asker, View
 
 FULL = bool(os.environ.get("AGENTRT_FULL"))
 SIZES = [(80, 24), (40, 12)]

@@ -18,9 +18,10 @@ import trio
 
 import agentrt
 from agentrt import Limits
-from agentrt._core.store import database, reader, sqlite, writer
+from agentrt._core.store import database, reader
 from agentrt._core.store.database import Database
 from agentrt.store import Store
+from inside.store import sqlite, writer
 from journal.kit import RESUMES, again, checked, kept
 from runtime.fakes import Incarnations, echo
 

@@ -19,10 +19,11 @@ import trio
 import trio._subprocess
 import trio._subprocess_platform
 
-from agentrt._core.process import descendants as _descendants
-from agentrt._core.process import guard, layer, linux, pipes, portable, process
-from agentrt._core.process import tree as _tree
-from agentrt._core.tools import bridge as tool_bridge
+from agentrt._core.process import layer, linux, portable
+from inside.process import descendants as _descendants
+from inside.process import guard, pipes, process
+from inside.process import tree as _tree
+from inside.runtime import bridge as tool_bridge
 
 OS_ERRORS: dict[str, tuple[int, ...]] = {
     "read": (errno.EIO, errno.ENOMEM),

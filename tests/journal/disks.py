@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentrt._core.store.sqlite import SqliteBackend
+from inside.store import SqliteBackend
 
 HOLDER = """
 import sqlite3, sys

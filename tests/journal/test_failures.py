@@ -19,10 +19,9 @@ import trio.testing
 
 import agentrt
 from agentrt import Limits
-from agentrt._core.store import sqlite
-from agentrt._core.store.service import StoreService
 from agentrt.errors import StoreDamaged, StoreUnavailable
 from agentrt.store import open_store
+from inside.store import StoreService, sqlite
 from runtime.fakes import Incarnations, echo, obedient
 
 from .disks import Lock, locks_of

@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 
-from agentrt._core.store import sqlite
-from agentrt._core.store.reader import SqliteReader
-from agentrt._core.store.sqlite import SqliteBackend
 from agentrt.events import (
     Event,
     Item,
@@ -23,6 +20,7 @@ from agentrt.events import (
 )
 from agentrt.lowlevel import Flush, FlushPart, SessionClaim
 from agentrt.store import Head, Record, SessionDescription, SessionQuery, SessionRow
+from inside.store import SqliteBackend, SqliteReader, sqlite
 
 ABOUT = SessionDescription(agent="fake", protocol="acp", cwd="/")
 MANY = 70

@@ -8,8 +8,6 @@ import pytest
 
 from agentrt import Limits
 from agentrt._core.runtime.stored import is_closed, load_closed_log, load_log
-from agentrt._core.store.address import address_of
-from agentrt._core.store.opening import backend_of
 from agentrt.events import (
     AgentState,
     Event,
@@ -23,6 +21,7 @@ from agentrt.events import (
 )
 from agentrt.lowlevel import Flush, FlushPart
 from agentrt.store import SessionDescription, SessionRow, open_store
+from inside.store import address_of, backend_of
 
 ABOUT = SessionDescription(agent="fake", protocol="acp", cwd="/")
 DEAD = State("dead", None, AgentState("fake", "acp"))

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from agentrt._core.process.chosen import LAYER
-from agentrt._core.store.sqlite import SqliteBackend, writing
+from agentrt._core.store.sqlite import writing
 from agentrt.errors import SessionNotFound
 from agentrt.store import open_store
+from inside.process import LAYER
+from inside.store import SqliteBackend
 from runtime.fakes import Incarnations, echo
 
 from .kit import again, checked, kept, whole

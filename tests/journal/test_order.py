@@ -14,9 +14,9 @@ from trio.testing import wait_all_tasks_blocked
 
 import agentrt
 from agentrt import Limits, PermissionRequest
-from agentrt._core.runtime.runtime import Source, serve_runtime
 from agentrt.errors import StoreUnavailable
 from agentrt.store import open_store
+from inside.runtime import Source, serve_runtime
 
 from .disks import stalled_commits
 from .stepped import Puppet, SteppedStore, kept, stepped

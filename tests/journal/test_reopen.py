@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import agentrt
-from agentrt._core.process.chosen import LAYER
 from agentrt.store import open_store
+from inside.process import LAYER
 from runtime.fakes import SETTABLE, Incarnations, asking, echo, settable, unresponsive
 
 from .kit import RESUMES, abandoned, again, done_by_another, kept, left, prompts, whole

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from agentrt._core.store.reader import SqliteReader
 from agentrt.errors import StoreDamaged, StoreError, StoreInUse
 from agentrt.storage import repair
 from agentrt.store import CommandAnswer, open_store
+from inside.store import SqliteReader
 from runtime.fakes import Incarnations, echo
 
 from .kit import again, checked, kept

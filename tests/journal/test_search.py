@@ -10,14 +10,11 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.store import schema, sqlite, writer
 from agentrt._core.store import store as store_module
-from agentrt._core.store.address import address_of
-from agentrt._core.store.sqlite import SqliteBackend
-from agentrt._core.store.writer import WriterJob
 from agentrt.storage import excerpt, reader_of, words_of
 from agentrt.store import open_store
 from faults.quick import mostly_slow
+from inside.store import SqliteBackend, WriterJob, address_of, schema, sqlite, writer
 from runtime.fakes import Incarnations, echo
 
 from .kit import kept

@@ -13,11 +13,11 @@ import trio
 
 import agentrt
 from agentrt._core.runtime.open import new_id
-from agentrt._core.store import schema
 from agentrt.errors import StoreError, StoreInUse
 from agentrt.events import Item, TurnRecord
 from agentrt.storage import decode_record, encode_record
 from agentrt.store import CommandAnswer, Record, open_store
+from inside.store import schema
 from runtime.fakes import Incarnations, asking, echo, every, kinds, obedient
 
 from .kit import again, checked, kept, whole

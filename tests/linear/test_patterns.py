@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from agentrt._core.trace import secrets
+from inside.trace import secrets
 
 from .found import Found, Unreadable, in_python, in_the_page, literals
 from .matcher import Program, TooManySteps

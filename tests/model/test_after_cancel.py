@@ -6,13 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.model.after_cancel import (
-    TABLE,
-    AfterCancel,
-    PromptEnd,
-    Readiness,
-    prompt_end,
-)
+from agentrt._core.model.after_cancel import TABLE, PromptEnd, Readiness, prompt_end
 from agentrt.events import (
     Item,
     ItemClosed,
@@ -27,6 +21,7 @@ from agentrt.events import (
     TurnStarted,
 )
 from agentrt.lowlevel import SessionState
+from inside.model import AfterCancel
 
 E = PromptEnd
 

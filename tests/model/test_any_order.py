@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from agentrt import Limits
-from agentrt._core.model.life import TABLE, ProcessLife, ProcessLifeInput
-from agentrt._core.model.turn import TurnMachineState
+from agentrt._core.model.life import TABLE, ProcessLife
 from agentrt.effects import (
     BlockReceived,
     CommandsSet,
@@ -51,6 +50,7 @@ from agentrt.events import (
     Usage,
 )
 from agentrt.lowlevel import Cursor, SessionState
+from inside.model import ProcessLifeInput, TurnMachineState
 from simulation.fold import Fold
 
 from .talk import Rules, Talk, ask, call, prompted, shown

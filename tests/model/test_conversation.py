@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from agentrt._core.model.life import ProcessLifeInput
 from agentrt.effects import (
     BlockReceived,
     CommandsSet,
@@ -43,6 +42,7 @@ from agentrt.events import (
     Usage,
     UsageChanged,
 )
+from inside.model import ProcessLifeInput
 
 from .talk import Rules, Talk, ask, call, shown
 

@@ -9,7 +9,7 @@ import pytest
 
 from agentrt import Limits
 from agentrt._core.model.deadlines import next_deadline
-from agentrt._core.model.turn import TurnMachine, TurnMachineState
+from inside.model import TurnMachine, TurnMachineState
 
 RUNNING, WAITING, CANCELLING = (
     TurnMachineState.RUNNING,

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from agentrt._core.model import events as e
+from agentrt import events as e
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt import LocalProtocolError
-from agentrt._core.model.prompt_queue import TABLE, PromptQueue, QueuedState, QueueInput
-from agentrt._core.model.turn import TurnMachine
+from agentrt._core.model.prompt_queue import TABLE, QueuedState, QueueInput
 from agentrt.events import Text
+from inside.model import PromptQueue, TurnMachine
 
 
 def prompt(entry: str) -> TurnMachine:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agentrt._core.model.life import ProcessLifeInput
-from agentrt._core.model.turn import TurnMachineState
 from agentrt.effects import TextReceived
 from agentrt.events import PermissionOpened, StateChanged, Text, ToolCall
+from inside.model import ProcessLifeInput, TurnMachineState
 
 from .talk import OPTIONS, Talk, ask, call
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import astuple
 
-from agentrt._core.model.turn import PHASES, TABLE, TurnMachine, TurnMachineInput, TurnMachineState
+from agentrt._core.model.turn import PHASES, TABLE, TurnMachineInput
 from agentrt.errors import LocalProtocolError
+from inside.model import TurnMachine, TurnMachineState
 
 LEGAL = {
     ("queued", "start"): "running",

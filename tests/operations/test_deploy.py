@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from agentrt import Limits
-from agentrt._cli.arguments import make_parser
 from agentrt.config import load_config
+from inside.command_line import make_parser
 from postgres.server import Server, programs, unprivileged
 from web.sockets import get, site, status
 

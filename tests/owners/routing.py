@@ -23,12 +23,12 @@ from unittest import mock
 import trio
 
 from agentrt import Limits
+from agentrt import events as e
 from agentrt._base.nesting import bare_errors
 from agentrt._cluster import membership
 from agentrt._cluster.client import ClusterClient, NotificationListener
 from agentrt._cluster.membership import Membership
 from agentrt._cluster.postgres.commands import Notified, notified_of
-from agentrt._core.model import events as e
 from agentrt._core.store.service import OpenSessions, StoreService
 from agentrt._core.store.writer import Batch, WriterJob, _acknowledge, _fence, gathered
 from agentrt._serve.forwarded import serve_forwarded

@@ -10,11 +10,11 @@ import trio
 from trio.testing import MockClock
 
 from agentrt._base.nesting import bare_errors
-from agentrt._cluster.client import ClusterClient
-from agentrt._serve.command_machine import OWNER_PATIENCE_S
 from agentrt._serve.remote_command import ask
 from agentrt.errors import StoreUnavailable
 from agentrt.store import SessionDescription, StoredCommand, StoreProcess
+from inside.cluster import ClusterClient
+from inside.server import OWNER_PATIENCE_S
 
 from .tables import Backend, Leases, Rows, Tables
 

@@ -11,16 +11,14 @@ import pytest
 import trio
 
 from agentrt._cluster import client as cluster
-from agentrt._cluster.client import ClusterClient
 from agentrt._core.runtime.host import Host
-from agentrt._core.store.service import StoreService
-from agentrt._serve import operations
-from agentrt._serve.command_machine import CommandEvent, CommandOrder, CommandPlace
-from agentrt._serve.hub import Hub
 from agentrt._serve.remote_command import RemoteCommand
 from agentrt.lowlevel import CommandRefused, FlushPart
 from agentrt.store import CommandAnswer
 from faults.quick import FULL
+from inside.cluster import ClusterClient
+from inside.server import CommandEvent, CommandOrder, CommandPlace, Hub, operations
+from inside.store import StoreService
 
 from . import routing, tables
 from .routing import World, run

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from agentrt import Limits
-from agentrt._serve.previews import Previews
 from agentrt.events import Diff, Item, ItemOpened, TextDelta, ToolCall
 from agentrt.lowlevel import Log, SessionState
+from inside.server import Previews
 
 from .kit import HERE, NODE, modules, needs_packages
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentrt._serve.http import load_page
+from inside.server import load_page
 from tables import for_each
 
 from .kit import PAGE, ROOT

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentrt._cli.text import plain
+from inside.command_line import plain
 from tables import for_each
 
 from .kit import needs_packages, running

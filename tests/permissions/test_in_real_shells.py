@@ -20,11 +20,9 @@ from pathlib import Path
 import pytest
 from spellings import LIKE_GIT_STATUS, NOT_GIT_STATUS, NOT_REMOVING, REMOVING
 
-from agentrt._core.permissions.programs import Verdict
-from agentrt._core.permissions.request_facts import RequestFacts
-from agentrt._core.permissions.rules import PermissionRule
 from agentrt.permissions import PermissionRequest
 from faults.quick import mostly_slow
+from inside.permissions import PermissionRule, RequestFacts, Verdict
 
 LINES = 20_000 if "AGENTRT_FULL" in os.environ else 200
 AT_A_TIME = 200

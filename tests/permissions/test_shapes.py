@@ -11,10 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agentrt
-from agentrt._core.permissions.programs import Verdict
-from agentrt._core.permissions.request_facts import RequestFacts
-from agentrt._core.permissions.rules import PermissionRule
 from agentrt.permissions import Allow, Deny, PermissionRequest
+from inside.permissions import PermissionRule, RequestFacts, Verdict
 from tables import for_each
 
 

@@ -12,10 +12,8 @@ import pytest
 from more_spellings import BENIGN, MORE_REMOVING
 from spellings import LIKE_GIT_STATUS, NOT_GIT_STATUS, NOT_REMOVING, REMOVING
 
-from agentrt._core.permissions.programs import Verdict
-from agentrt._core.permissions.request_facts import RequestFacts
-from agentrt._core.permissions.rules import PermissionRule
 from agentrt.permissions import Allow, Deny, PermissionRequest, allow_all, rules
+from inside.permissions import PermissionRule, RequestFacts, Verdict
 from tables import for_each
 
 SHELLS = [shell for shell in ("bash", "dash", "zsh") if shutil.which(shell)]

@@ -6,8 +6,8 @@ import secrets
 
 import pytest
 
-from agentrt._cluster.server import PostgresServer as Address
-from agentrt._cluster.server import parse as server_of
+from inside.postgres import PostgresServer as Address
+from inside.postgres import parse as server_of
 
 from .server import Server
 

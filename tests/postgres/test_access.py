@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._cluster.postgres.backend import PostgresBackend
-from agentrt._cluster.server import PostgresServer as Address
-from agentrt._core.store.address import SERVERS, address_of
-from agentrt._core.store.opening import backend_of
+from agentrt._core.store.address import SERVERS
 from agentrt.errors import StoreError
 from agentrt.storage import reader_of, server_of, writing
+from inside.postgres import PostgresBackend
+from inside.postgres import PostgresServer as Address
+from inside.store import address_of, backend_of
 
 from .server import PASSWORD, Server, free_port
 

@@ -9,14 +9,13 @@ from contextlib import closing
 import pytest
 from msgspec.structs import replace
 
-from agentrt._cluster.postgres.commands import Notified, PostgresCommands, PostgresListener
-from agentrt._cluster.postgres.leases import PostgresLeases
-from agentrt._cluster.rows import Tail
-from agentrt._cluster.server import parse as server_of
 from agentrt.events import Event, TextDelta
 from agentrt.lowlevel import Fenced, Flush, FlushPart
 from agentrt.storage import encode_events
 from agentrt.store import CommandStatus, SessionOwner, StoredCommand
+from inside.cluster import Tail
+from inside.postgres import Notified, PostgresCommands, PostgresLeases, PostgresListener
+from inside.postgres import parse as server_of
 
 from .kit import ABOUT, events, flush, rows
 from .test_nodes import member, process

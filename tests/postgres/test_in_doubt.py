@@ -11,12 +11,12 @@ import psycopg
 import pytest
 
 from agentrt._cluster.postgres import connection as connections
-from agentrt._cluster.postgres.backend import PostgresBackend
 from agentrt._cluster.postgres.connection import PostgresConnection
-from agentrt._cluster.server import PostgresServer as Address
-from agentrt._cluster.server import parse as server_of
 from agentrt.errors import StoreError, StoreInUse
 from agentrt.lowlevel import Fenced, Flush, SessionClaim, Unusable
+from inside.postgres import PostgresBackend
+from inside.postgres import PostgresServer as Address
+from inside.postgres import parse as server_of
 
 from .kit import ABOUT, Proxy, backend_pid, flush, frames, proxy, rows
 from .server import Server

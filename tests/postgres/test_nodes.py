@@ -18,14 +18,12 @@ import trio
 
 import agentrt
 from agentrt import Limits
-from agentrt._cluster.postgres.backend import PostgresBackend
-from agentrt._cluster.postgres.leases import PostgresLeases
-from agentrt._cluster.server import parse as server_of
-from agentrt._core.runtime.stored import ClaimedSession
-from agentrt._core.session.session import host_of
 from agentrt.errors import SessionElsewhere, SessionMoved, StoreInUse
 from agentrt.lowlevel import Fenced, SessionClaim
 from agentrt.store import StoreProcess, open_store
+from inside.postgres import PostgresBackend, PostgresLeases
+from inside.postgres import parse as server_of
+from inside.runtime import ClaimedSession, host_of
 from journal.kit import again, checked, gone_on_with, kept
 from runtime.fakes import Incarnations, echo
 
@@ -293,7 +291,7 @@ async def test_a_session_that_had_no_turn_is_left_to_others_when_it_ends(url: st
 @contextmanager
 def rows_locked(url: str) -> Iterator[None]:
     """Nobody can renew a lease meanwhile."""
-    from agentrt._cluster.postgres.connection import connect
+    from inside.postgres import connect
 
     with connect(server_of(url), writes=True) as connection, connection.transaction():
         connection.rows("SELECT FROM node FOR UPDATE")
@@ -301,7 +299,7 @@ def rows_locked(url: str) -> Iterator[None]:
 
 
 def rows_of(url: str, sql: str) -> None:
-    from agentrt._cluster.postgres.connection import connect
+    from inside.postgres import connect
 
     with connect(server_of(url), writes=True) as connection:
         connection.rows(sql)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agentrt import Limits
-from agentrt._cluster.server import PostgresServer
 from agentrt.testing import check_store
+from inside.postgres import PostgresServer
 
 
 def test_a_schema_is_a_store(address: PostgresServer) -> None:

@@ -8,16 +8,15 @@ from collections.abc import Iterator
 import pytest
 
 from agentrt._cluster.postgres import schema as schemas
-from agentrt._cluster.postgres.backend import PostgresBackend, writing
-from agentrt._cluster.postgres.connection import connect
-from agentrt._cluster.postgres.reader import PostgresReader
+from agentrt._cluster.postgres.backend import writing
 from agentrt._cluster.postgres.schema import Migration
-from agentrt._cluster.server import PostgresServer as Address
-from agentrt._cluster.server import parse as server_of
 from agentrt.errors import StoreError
 from agentrt.lowlevel import Flush, FlushPart
 from agentrt.storage import Outdated
 from agentrt.store import CommandAnswer, Head, SessionRow, open_store
+from inside.postgres import PostgresBackend, PostgresReader, connect
+from inside.postgres import PostgresServer as Address
+from inside.postgres import parse as server_of
 from journal.kit import again, checked, kept
 from runtime.fakes import Incarnations, echo
 

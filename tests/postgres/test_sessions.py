@@ -14,11 +14,11 @@ import trio
 import trio.lowlevel
 
 import agentrt
-from agentrt._cluster.postgres.backend import PostgresBackend
-from agentrt._cluster.server import parse as server_of
-from agentrt._core.session.session import host_of
 from agentrt.errors import SessionMoved, StoreUnavailable
 from agentrt.store import Store, open_store
+from inside.postgres import PostgresBackend
+from inside.postgres import parse as server_of
+from inside.runtime import host_of
 from journal.kit import checked, kept
 from journal.test_failures import until_well
 from runtime.fakes import Incarnations, echo

@@ -9,22 +9,22 @@ from typing import Any
 
 import pytest
 
-from agentrt._cluster.postgres.backend import PostgresBackend
-from agentrt._cluster.postgres.commands import (
-    PostgresCommands,
-    PostgresListener,
-    notified_of,
-)
-from agentrt._cluster.postgres.connection import connect
-from agentrt._cluster.postgres.leases import PostgresLeases
-from agentrt._cluster.postgres.reader import PostgresReader
+from agentrt._cluster.postgres.commands import notified_of
 from agentrt._cluster.postgres.statements import CHANNEL
-from agentrt._cluster.rows import Tail
-from agentrt._cluster.server import parse as server_of
 from agentrt.errors import SessionElsewhere
 from agentrt.lowlevel import Fenced, Flush, FlushPart, SessionClaim
 from agentrt.store import CommandAnswer, StoredCommand
 from faults.quick import mostly_slow
+from inside.cluster import Tail
+from inside.postgres import (
+    PostgresBackend,
+    PostgresCommands,
+    PostgresLeases,
+    PostgresListener,
+    PostgresReader,
+    connect,
+)
+from inside.postgres import parse as server_of
 from owners import tables
 
 from .kit import ABOUT, events

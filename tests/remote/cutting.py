@@ -10,12 +10,11 @@ import trio
 import trio.lowlevel
 
 from agentrt import Limits, Runtime
-from agentrt._serve.address import ServerAddress
-from agentrt._serve.remote.line import ServerLine
-from agentrt._serve.remote.session import RemoteSession
 from agentrt.store import Store
 from agentrt.testing import FakeAcpAgent, MemoryAgent, open_fake_runtime
 from agentrt.web import Security, serve
+from inside.remote import RemoteSession, ServerLine
+from inside.server import ServerAddress
 
 TOKEN = "the-token-of-the-controllers"
 

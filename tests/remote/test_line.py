@@ -13,11 +13,6 @@ import pytest
 import trio
 
 from agentrt import Limits
-from agentrt._serve import commands as c
-from agentrt._serve.address import ServerAddress
-from agentrt._serve.hub import Hub
-from agentrt._serve.remote.line import ServerLine
-from agentrt._serve.remote.session import RemoteSession
 from agentrt.errors import (
     AgentrtError,
     LocalProtocolError,
@@ -28,6 +23,9 @@ from agentrt.errors import (
 from agentrt.events import Event, Notice, Text, TurnEnded, TurnStarted
 from agentrt.lowlevel import SessionState
 from agentrt.store import open_store
+from inside.remote import RemoteSession, ServerLine
+from inside.server import Hub, ServerAddress
+from inside.server import commands as c
 
 from .cutting import Stage, stage
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from agentrt._serve.remote.line import ServerLine
-from agentrt._serve.remote.session import RemoteSession
 from agentrt.events import AgentState, State, StateChanged, Text, TurnEnded, TurnStarted
 from agentrt.lowlevel import SessionState
+from inside.remote import RemoteSession, ServerLine
 
 
 class Lines:

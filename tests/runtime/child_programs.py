@@ -12,8 +12,9 @@ import psutil
 import trio
 
 from agentrt import Limits
-from agentrt._core.process.process import AgentProcess, open_process
+from agentrt._core.process.process import open_process
 from agentrt.agents import Transport
+from inside.process import AgentProcess
 
 QUICK = Limits(stdin_close_grace_s=0.1, terminate_grace_s=0.1, kill_wait_s=2.0, stdout_drain_s=0.1)
 """For agents that use up the steps of the ladder: real processes keep real time."""

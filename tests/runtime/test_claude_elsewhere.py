@@ -16,7 +16,7 @@ from msgspec import structs
 from websocket_bridge import bridge
 
 import agentrt
-from agentrt._core.process.streams import Streams
+from inside.process import Streams
 
 PATIENCE = 60
 FAKE = Path(__file__).parents[1] / "claude" / "fakecli.py"

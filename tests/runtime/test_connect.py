@@ -18,9 +18,10 @@ import trio.testing
 from trio.testing import MockClock
 
 import agentrt
-from agentrt._core.process.streams import Streams, StreamTransport
+from agentrt._core.process.streams import StreamTransport
 from agentrt.agents import Transport
 from agentrt.testing import FakeAcpAgent, FakeCodexAgent, MemoryAgent
+from inside.process import Streams
 
 pytestmark = pytest.mark.usefixtures("forked_demo")
 

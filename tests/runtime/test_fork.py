@@ -10,10 +10,10 @@ import pytest
 from trio.testing import MockClock
 
 from agentrt import Busy, Limits, Runtime, Session
-from agentrt._core.session.session import host_of
 from agentrt.errors import LocalProtocolError, SessionNotFound
 from agentrt.store import open_store
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
+from inside.runtime import host_of
 from runtime.fakes import SETTABLE, Incarnations, settable
 
 AT_A_TURN = {"agentrt": {"forkAt": True}}

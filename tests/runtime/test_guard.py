@@ -26,10 +26,10 @@ from child_programs import (
     until_gone,
 )
 
-from agentrt._core.process import guard as guard_module
 from agentrt._core.process.guard import guard
-from agentrt._core.process.layer import MARKER
 from agentrt.errors import AgentStartError
+from inside.process import MARKER
+from inside.process import guard as guard_module
 
 pytestmark = pytest.mark.linux_only("agents end with a killed host")
 

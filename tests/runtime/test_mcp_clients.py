@@ -15,9 +15,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ToolsListChanged
 from mcp_types import ToolListChangedNotification
 
-from agentrt._core.tools.bridge import Endpoint, serve_tools
-from agentrt._core.tools.server import ToolServer
 from agentrt.tools import tool
+from inside.runtime import Endpoint, ToolServer, serve_tools
 
 MODES = {"auto": "2026-07-28", "2026-07-28": "2026-07-28", "legacy": "2025-11-25"}
 """What a client is told, and the revision that it then speaks."""

@@ -13,10 +13,10 @@ from fakes import Script, log_of, session_with
 
 import agentrt
 from agentrt import LocalProtocolError, Notice
-from agentrt._core.session.session import host_of
 from agentrt.events import JsonObject
 from agentrt.testing import FakeAcpAgent
 from agentrt.tools import TerminalExit, TerminalOutput
+from inside.runtime import host_of
 
 NOWHERE = "/nowhere/project"
 """A folder that this machine has not."""

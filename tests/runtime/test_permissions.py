@@ -16,8 +16,6 @@ from hypothesis import strategies as st
 
 from agentrt import open_runtime, open_session
 from agentrt._core.permissions.policies import request_of
-from agentrt._core.permissions.programs import Verdict
-from agentrt._core.permissions.rules import PermissionRule
 from agentrt.effects import DecisionRequested
 from agentrt.events import JsonObject, PermissionOption
 from agentrt.permissions import (
@@ -33,6 +31,7 @@ from agentrt.permissions import (
     deny_all,
     rules,
 )
+from inside.permissions import PermissionRule, Verdict
 
 CWD = "/work/project"
 

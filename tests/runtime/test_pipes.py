@@ -14,7 +14,6 @@ from child_programs import PATIENT, Lines, python, started
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.process import pipes
 from agentrt._core.process.pipes import (
     FIRST_PIECE_BYTES,
     MIN_PIECE_BYTES,
@@ -25,6 +24,7 @@ from agentrt._core.process.pipes import (
 from agentrt.agents import Transport
 from agentrt.errors import LocalProtocolError
 from agentrt.process import LineWriter, read_loop
+from inside.process import pipes
 
 
 class Pipe(Transport):

@@ -16,9 +16,10 @@ import pytest
 import trio
 
 from agentrt._core.process.chosen import CHOICE, choose
-from agentrt._core.process.layer import MARKER, ProcessLayer
+from agentrt._core.process.layer import ProcessLayer
 from agentrt._core.process.linux import LinuxLayer
 from agentrt._core.process.portable import PortableLayer
+from inside.process import MARKER
 
 LAYERS = [LinuxLayer(), PortableLayer()]
 both = pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)

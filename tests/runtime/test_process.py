@@ -18,11 +18,9 @@ import trio.testing
 from child_programs import PATIENT, QUICK, Lines, python, running, sh, started, until_gone
 
 from agentrt import Limits
-from agentrt._core.process.chosen import LAYER
-from agentrt._core.process.layer import MARKER
-from agentrt._core.process.process import AgentProcess, close
 from agentrt.errors import AgentNotFound, AgentStartError
 from agentrt.process import LineWriter, read_loop
+from inside.process import LAYER, MARKER, AgentProcess, close
 
 # --- start
 

@@ -26,9 +26,8 @@ from child_programs import (
 )
 
 from agentrt import Limits
-from agentrt._core.process import process
-from agentrt._core.process.descendants import ProcessId, identify, list_processes
-from agentrt._core.process.process import AgentProcess, close
+from agentrt._core.process.descendants import identify, list_processes
+from inside.process import AgentProcess, ProcessId, close, process
 
 IN_A_GROUP = f"""{sys.executable} -I -S -c '
 import os

@@ -20,7 +20,7 @@ import pytest
 import trio
 
 import agentrt
-from agentrt._core.process.streams import Streams
+from inside.process import Streams
 
 SSHD = shutil.which("sshd") or shutil.which("sshd", path="/usr/sbin:/usr/local/sbin")
 PATIENCE = 60

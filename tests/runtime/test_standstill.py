@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import agentrt
 from agentrt._base.nesting import GAP_S, Standstill
-from agentrt._core.session.session import host_of
 from agentrt.testing import FakeAcpAgent
+from inside.runtime import host_of
 
 # --- the gap is the time since the loop was last seen, if it is much later than it meant to be
 

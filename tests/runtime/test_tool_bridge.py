@@ -16,12 +16,11 @@ import pytest
 import trio
 
 from agentrt import Limits
-from agentrt._core.tools import bridge as tool_bridge
-from agentrt._core.tools.bridge import Endpoint, serve_tools
-from agentrt._core.tools.server import ToolServer
 from agentrt.events import JsonObject
 from agentrt.jsonrpc import encode_line
 from agentrt.tools import ToolContext, tool
+from inside.runtime import Endpoint, ToolServer, serve_tools
+from inside.runtime import bridge as tool_bridge
 
 
 @tool

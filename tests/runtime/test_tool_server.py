@@ -12,11 +12,12 @@ import pytest
 import trio
 import trio.testing
 
-from agentrt._core.tools.server import ToolConnection, ToolServer
+from agentrt._core.tools.server import ToolConnection
 from agentrt.errors import ToolError
 from agentrt.events import JsonObject
 from agentrt.jsonrpc import encode_line
 from agentrt.tools import ToolContext, tool
+from inside.runtime import ToolServer
 
 
 class Client:

@@ -14,10 +14,10 @@ from child_programs import PATIENT, sh, started
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.process import descendants, tree
-from agentrt._core.process.descendants import ProcessId, ProcessTable
+from agentrt._core.process.descendants import ProcessTable
 from agentrt._core.process.layer import ProcessStat
 from agentrt._core.process.tree import _ProcScans
+from inside.process import ProcessId, descendants, tree
 
 
 class Looks:

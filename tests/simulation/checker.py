@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from agentrt import Limits, TurnResult
-from agentrt._core.model import events as e
+from agentrt import events as e
 from agentrt.lowlevel import Cursor
 
 from .agent import AGENTRT, OWN, TAG, TOKEN

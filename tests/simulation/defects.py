@@ -18,33 +18,29 @@ from msgspec import structs
 from agentrt import Allow, Turn
 from agentrt._core.acp.messages import SessionRequest
 from agentrt._core.acp.messages2 import StateUpdate
-from agentrt._core.acp.turn import AcpTurnInput, AcpTurns, AcpTurnState, AcpTurnStep
+from agentrt._core.acp.turn import AcpTurns, AcpTurnStep
 from agentrt._core.codex.requests import CodexRequests
-from agentrt._core.codex.turn import CodexTurn, CodexTurnInput, CodexTurns
+from agentrt._core.codex.turn import CodexTurn
 from agentrt._core.model import conversation as conversation_module
-from agentrt._core.model.after_cancel import AfterCancel
-from agentrt._core.model.conversation import Conversation
 from agentrt._core.model.deadlines import Deadline
 from agentrt._core.model.items import Items
-from agentrt._core.model.prompt_queue import PromptQueue
-from agentrt._core.model.turn import TurnMachine, TurnMachineState
 from agentrt._core.session import core as core_module
 from agentrt._core.session import link as link_module
 from agentrt._core.session.core import SessionCore
-from agentrt._core.session.host import SessionHost
 from agentrt._core.session.link import Link
 from agentrt._core.session.questions import OpenQuestions
 from agentrt._core.session.unsent import UnsentUntilStored
 from agentrt._core.store.persister import LogPersister
-from agentrt._core.store.reader import SqliteReader
-from agentrt._core.store.sqlite import SqliteBackend
 from agentrt._core.wire.channel import Channel
-from agentrt._serve.client import Client
-from agentrt._serve.feed import Feed
 from agentrt._serve.native import NativeViewer
 from agentrt.events import ItemClosed
 from agentrt.lowlevel import AcpDriver, ClaudeDriver, CodexDriver, Cursor, SessionState
 from agentrt.process import LineWriter
+from inside.drivers import AcpTurnInput, AcpTurnState, CodexTurnInput, CodexTurns
+from inside.model import AfterCancel, Conversation, PromptQueue, TurnMachine, TurnMachineState
+from inside.runtime import SessionHost
+from inside.server import Client, Feed
+from inside.store import SqliteBackend, SqliteReader
 
 from .world import Driver
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from agentrt._core.model import events as e
+from agentrt import events as e
 from agentrt._core.process.pipes import READ_BYTES
 from agentrt._core.store import schema
 from agentrt._core.store.persister import LogPersister, Persist

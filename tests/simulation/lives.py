@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import trio
 
 import agentrt
-from agentrt._core.runtime.stored import ClaimedSession
+from inside.runtime import ClaimedSession
 from journal.kit import abandoned
 
 from . import kept

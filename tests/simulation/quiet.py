@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from agentrt._core.model.conversation import Conversation
 from agentrt.lowlevel import Log, SessionState
+from inside.model import Conversation
 
 from .checker import SLACK, TERMINAL
 from .fold import Fold

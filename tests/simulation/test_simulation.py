@@ -124,7 +124,7 @@ def test_the_documentation_has_the_commands_that_a_failure_prints(
 
 def test_the_steps_of_a_run_can_be_taken_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A failing run is told with the fewest of its steps that still fail."""
-    from agentrt._core.model.prompt_queue import PromptQueue
+    from inside.model import PromptQueue
 
     monkeypatch.setattr(PromptQueue, "pause", lambda self: None)
     failed = next(r for seed in range(300) if (r := run("acp", seed)).violation is not None)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import trio
 
-from agentrt._core.model import events as e
+from agentrt import events as e
 from agentrt._serve.native import NATIVE
 from agentrt._serve.refusal import CloseCode, ConnectionRefusal
 

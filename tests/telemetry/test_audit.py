@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import agentrt
-from agentrt._cli.main import main
 from agentrt.errors import FilesError
 from agentrt.permissions import Policy
 from agentrt.telemetry import AuditLog, AuditRecord, read_audit
+from inside.command_line import main
 
 pytestmark = pytest.mark.usefixtures("forked_demo")
 

@@ -18,10 +18,10 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanKind, StatusCode
 
 import agentrt
-from agentrt._cli.arguments import make_parser
 from agentrt._cli.commands.serve import open_tracing
 from agentrt.config import load_config
 from agentrt.testing import FakeAcpAgent, FakeAgent, FakeClaudeAgent, scripted_agents
+from inside.command_line import make_parser
 from runtime.fakes import Incarnations, asking, echo, session_with
 
 from .kit import Collector, Program, as_tree

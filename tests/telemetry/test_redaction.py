@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.trace.redact import Redaction
+from inside.trace import Redaction
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from test_repl import PROMPT, talking
 from test_serve import Served, serving
 from tmux import MISSING, has_tmux, in_tmux
 
-from agentrt._cli.exit_status import UsageError
 from agentrt._cli.servers import find_server
+from inside.command_line import UsageError
 
 
 @contextmanager

@@ -8,12 +8,9 @@ from trio.testing import MockClock
 from agentrt import Limits
 from agentrt._cli.printing import as_date
 from agentrt._cli.repl.conversation import what_is_meant
-from agentrt._cli.repl.export import exported
 from agentrt._cli.repl.slash_commands import COMMANDS as OURS
-from agentrt._cli.repl.view import View, how_it_ended
-from agentrt._cli.screen.drawing import Drawing
+from agentrt._cli.repl.view import how_it_ended
 from agentrt._cli.screen.status import status_line
-from agentrt._cli.screen.style import Painter, ScrollingText
 from agentrt._cli.setup import Setup
 from agentrt._cli.text import folded, wrapped
 from agentrt.agents import BUILT_IN
@@ -39,6 +36,7 @@ from agentrt.events import (
     UsageChanged,
 )
 from agentrt.lowlevel import SessionState
+from inside.screen import Drawing, Painter, ScrollingText, View, exported
 
 
 def test_a_turn_has_no_hard_limit_unless_one_was_set() -> None:

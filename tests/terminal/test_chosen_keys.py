@@ -9,8 +9,9 @@ from screen import READY, talking
 pytest.importorskip("prompt_toolkit", reason='pip install "agentrt[repl]"')
 
 from agentrt._cli.screen.keys import DEFAULT_KEYS, described_keys, parsed
-from agentrt._cli.screen.style import LOOKS, Painter, chosen_looks
+from agentrt._cli.screen.style import chosen_looks
 from agentrt.config import ConfigError
+from inside.screen import LOOKS, Painter
 
 
 @pytest.mark.parametrize(

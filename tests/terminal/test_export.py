@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from agentrt._cli.repl.export import exported
 from agentrt.events import Item, ItemOpened, Text, TurnStarted
 from agentrt.lowlevel import SessionState
+from inside.screen import exported
 
 PIECES = st.sampled_from(
     [

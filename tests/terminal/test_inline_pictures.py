@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("prompt_toolkit", reason='pip install "agentrt[repl]"')
 
-from agentrt._cli.screen.drawing import Drawing
 from agentrt._cli.screen.pictures import PICTURE_BYTES, picture, picture_protocol
-from agentrt._cli.screen.style import Painter, ScrollingText
 from agentrt.events import Image
+from inside.screen import Drawing, Painter, ScrollingText
 
 
 def printed(page: ScrollingText) -> str:

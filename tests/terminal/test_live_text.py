@@ -8,10 +8,9 @@ import pytest
 
 pytest.importorskip("prompt_toolkit", reason='pip install "agentrt[repl]"')
 
-from agentrt._cli.repl.view import View
-from agentrt._cli.screen.drawing import UNFINISHED_LINES, Drawing
+from agentrt._cli.screen.drawing import UNFINISHED_LINES
 from agentrt._cli.screen.status import last_lines
-from agentrt._cli.screen.style import Painter, ScrollingText
+from inside.screen import Drawing, Painter, ScrollingText, View
 
 WIDTH = 40
 ANSWERS = [

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agentrt._cli.screen.markdown import BLOCK_CHARS, Blocks, Renderer
+from agentrt._cli.screen.markdown import BLOCK_CHARS
+from inside.screen import Blocks, Renderer
 
 HOSTILE = ("[", "*a_ ", "[a](", "|a", "`", "<", "&a;", "\u4e2d", "a\u0301*")
 

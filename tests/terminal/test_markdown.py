@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt._cli.screen.markdown import PIECE_LINES, Blocks, Renderer
+from agentrt._cli.screen.markdown import PIECE_LINES
+from inside.screen import Blocks, Renderer
 
 LINES = st.sampled_from(
     [

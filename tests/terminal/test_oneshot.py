@@ -12,9 +12,9 @@ import msgspec
 import pytest
 from program import FAST_DEMO, PATIENCE, Program, fake_claude, odd
 
-from agentrt._cli.main import main
 from agentrt.events import Event
 from agentrt.lowlevel import SessionState
+from inside.command_line import main
 
 
 def events(output: str) -> list[dict[str, Any]]:

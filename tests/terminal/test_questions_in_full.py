@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from agentrt import Session
-from agentrt._cli.repl.asking import BAR, READING_TIME_S, Asker, Pages
-from agentrt._cli.repl.view import View
+from agentrt._cli.repl.asking import Pages
 from agentrt.display import reveal
 from agentrt.events import (
     Diff,
@@ -25,6 +24,7 @@ from agentrt.events import (
     PermissionOption,
     ToolCall,
 )
+from inside.screen import BAR, READING_TIME_S, Asker, View
 
 OPTIONS = [
     PermissionOption("ok", "Allow", "allow_once"),

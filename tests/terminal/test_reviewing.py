@@ -14,8 +14,9 @@ from screen import ENTER, ESCAPE, READY, Screen, talking
 pytest.importorskip("prompt_toolkit", reason='pip install "agentrt[repl]"')
 
 from agentrt._cli.repl.changes import patched, worded
-from agentrt._cli.screen.style import LOOKS, rows_of
+from agentrt._cli.screen.style import rows_of
 from agentrt._cli.text import columns_of
+from inside.screen import LOOKS
 
 RUNS = (*FAST_DEMO, "--permissions", "allow-all", "--no-sandbox")
 DONE = "context"

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt._cli.repl.view import COMPARED_LINES, changes, show_diff
-from agentrt._cli.text import escaped, one_line, plain, safe, without_controls
+from agentrt._cli.text import escaped, one_line, safe, without_controls
 from agentrt.events import Diff
+from inside.command_line import plain
 
 FORMATS = ("Cf", "Zl", "Zp")
 """Unicode's categories of characters that format, and that separate lines and paragraphs."""

@@ -14,11 +14,11 @@ import trio
 
 import agentrt
 from agentrt._cli.commands.trace import TraceFilter, replay_trace, show_trace
-from agentrt._cli.main import main
 from agentrt._cli.tracing import command_trace
-from agentrt._core.trace.record import Piece
 from agentrt.config import ConfigError, load_config
 from agentrt.tracing import read_trace
+from inside.command_line import main
+from inside.trace import Piece
 
 LINES = (
     ("sent", '{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/x"}}'),

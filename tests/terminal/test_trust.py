@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from program import INERT, Program, odd
 
-from agentrt._cli.main import main
+from inside.command_line import main
 
 Output = pytest.CaptureFixture[str]
 

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from agentrt._cli.repl.view import KEPT_LINES, CallView, View, text_of_line
+from agentrt._cli.repl.view import KEPT_LINES, CallView, text_of_line
 from agentrt._cli.screen.cards import full, has_more, printed
-from agentrt._cli.screen.drawing import Drawing
-from agentrt._cli.screen.style import Painter, ScrollingText
 from agentrt.events import (
     ErrorInfo,
     Event,
@@ -34,6 +32,7 @@ from agentrt.events import (
     TurnEnded,
     TurnStarted,
 )
+from inside.screen import Drawing, Painter, ScrollingText, View
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 

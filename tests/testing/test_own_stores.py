@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import agentrt
-from agentrt._core.store.sqlite import SqliteBackend
 from agentrt.lowlevel import Flush, FlushPart, SessionClaim, StoreReader
 from agentrt.testing import check_store
+from inside.store import SqliteBackend
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 sys.path.insert(0, str(EXAMPLES))

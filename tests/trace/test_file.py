@@ -17,9 +17,9 @@ import trio.testing
 
 import agentrt
 from agentrt._core.trace.file import TraceFile
-from agentrt._core.trace.record import Piece
 from agentrt._core.trace.trace import MAX_UNWRITTEN_BYTES
 from agentrt.tracing import read_trace, trace_files
+from inside.trace import Piece
 from runtime.fakes import echo, session_with
 
 

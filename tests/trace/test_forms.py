@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from agentrt._core.trace.redact import Redaction
+from inside.trace import Redaction
 from tables import for_each
 
 # Put together here, so that no scanner of repositories takes them for real ones.

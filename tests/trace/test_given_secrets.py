@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import agentrt
-from agentrt._core.session.session import host_of
 from agentrt._core.trace.trace import tapped
+from inside.runtime import host_of
 from runtime.fakes import echo, session_with
 
 WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt._core.process.inherited import is_secret
-from agentrt._core.trace import secrets
-from agentrt._core.trace.redact import Redaction, begins_key
+from agentrt._core.trace.redact import begins_key
 from agentrt._core.trace.secrets import SIGN_COST_BYTES, WINDOW_BYTES
 from agentrt.demo.words import understand
+from inside.trace import Redaction, secrets
 
 REPEATED = (
     *("-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "PRIVATE KEY ", "-----END ", "\\", "\\n"),

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import agentrt
-from agentrt._core.acp.files import FileService as Files
-from agentrt._core.acp.terminals import TerminalService
 from agentrt.testing import check_log, replay, run_seeded
+from inside.drivers import FileService as Files
+from inside.drivers import TerminalService
 
 KEPT = {path.stem: path for path in sorted(Path(__file__).with_name("traces").glob("*.ndjson"))}
 

@@ -8,10 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt._core.trace import assemble
-from agentrt._core.trace.assemble import Assembler
-from agentrt._core.trace.record import Piece
-from agentrt._core.trace.redact import Redaction
 from agentrt.tracing import REDACTED, TraceRecord
+from inside.trace import Assembler, Piece, Redaction
 
 
 def records(*pieces: Piece) -> list[TraceRecord]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import trio
 import trio.testing
 
-from agentrt._core.session.session import host_of
 from agentrt._core.trace.subscription import MAX_ROWS, STEP_RECORDS
 from agentrt.testing import FakeAcpAgent
 from agentrt.tracing import RecentWire
+from inside.runtime import host_of
 from runtime.fakes import echo, session_with
 
 FLOOD = 2_000

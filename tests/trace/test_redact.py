@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.trace.redact import Redaction
 from agentrt.tracing import REDACTED
+from inside.trace import Redaction
 from tables import for_each
 
 SECRETS = {

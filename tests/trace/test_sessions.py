@@ -10,11 +10,11 @@ import pytest
 import trio
 
 import agentrt
-from agentrt._core.session.session import host_of
-from agentrt._core.trace.record import Piece
 from agentrt._core.trace.subscription import MAX_BUFFERED_BYTES
 from agentrt.testing import FakeAcpAgent
 from agentrt.tracing import read_trace
+from inside.runtime import host_of
+from inside.trace import Piece
 from runtime.fakes import echo, session_with
 
 

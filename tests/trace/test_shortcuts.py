@@ -14,10 +14,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentrt._core.trace.assemble import MAX_SINGLE_LINES, Assembler
-from agentrt._core.trace.record import Piece, Written
-from agentrt._core.trace.redact import Redaction
+from agentrt._core.trace.assemble import MAX_SINGLE_LINES
+from agentrt._core.trace.record import Written
 from agentrt.tracing import REDACTED, TraceReader, TraceRecord
+from inside.trace import Assembler, Piece, Redaction
 from tables import for_each
 
 from .test_redact import SECRETS

@@ -8,13 +8,11 @@ import msgspec
 import pytest
 
 import agentrt
-from agentrt._core.session.session import host_of
-from agentrt._core.trace.assemble import Assembler
-from agentrt._core.trace.record import Piece
-from agentrt._core.trace.redact import Redaction
 from agentrt.lowlevel import Cursor
 from agentrt.testing import Replay, ReplayMismatch, run_seeded
 from agentrt.tracing import TraceRecord
+from inside.runtime import host_of
+from inside.trace import Assembler, Piece, Redaction
 
 from .transcripts import ALL, converted
 

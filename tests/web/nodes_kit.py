@@ -12,11 +12,10 @@ from hub_kit import Stage, Tab
 from wire_client import WireClient
 
 from agentrt import Limits
-from agentrt._core.store.address import address_of
-from agentrt._core.store.opening import open_address, process_of
 from agentrt._serve.forwarded import serve_forwarded
-from agentrt._serve.hub import Hub
 from agentrt.testing import open_fake_runtime
+from inside.server import Hub
+from inside.store import address_of, open_address, process_of
 from runtime.fakes import Incarnations, Script, echo
 
 PATIENCE = 20.0

@@ -13,11 +13,10 @@ from typing import Any
 import trio
 
 from agentrt import Limits, Runtime
-from agentrt._core.store.address import address_of
-from agentrt._core.store.opening import open_address, process_of
 from agentrt.store import StoreProcess
 from agentrt.testing import open_fake_runtime
 from agentrt.web import Security, Site, Tenant, serve
+from inside.store import address_of, open_address, process_of
 from runtime.fakes import Incarnations, Script
 from web.sockets import TOKEN, Client, frame, offer, websocket
 

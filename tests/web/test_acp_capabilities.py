@@ -9,9 +9,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from agentrt._serve.acp import ACP
-from agentrt._serve.hub import Hub
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
+from inside.server import ACP, Hub
 from runtime.fakes import Incarnations
 
 FORM = {

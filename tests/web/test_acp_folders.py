@@ -12,12 +12,10 @@ from test_acp_fork import Client, client_of, echo
 from trio.testing import MockClock
 
 from agentrt import Runtime
-from agentrt._serve.acp import ACP
-from agentrt._serve.folders import Folders
-from agentrt._serve.hub import Hub
 from agentrt.events import Notice
 from agentrt.store import Store, open_store
 from agentrt.testing import open_fake_runtime
+from inside.server import ACP, Folders, Hub
 from runtime.fakes import Incarnations
 
 NAMING = ("session/new", "session/load", "session/resume", "session/fork")

@@ -12,10 +12,8 @@ import trio
 from trio.testing import MockClock
 
 from agentrt import Runtime
-from agentrt._serve.acp import ACP
-from agentrt._serve.hub import Hub
-from agentrt._serve.viewer import Viewer
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
+from inside.server import ACP, Hub, Viewer
 from runtime.fakes import Incarnations, Script
 
 

@@ -11,10 +11,8 @@ import pytest
 from test_acp_fork import Client
 from trio.testing import MockClock
 
-from agentrt._serve.acp import ACP
-from agentrt._serve.hub import Hub
-from agentrt._serve.viewer import Viewer
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
+from inside.server import ACP, Hub, Viewer
 from runtime.fakes import OPTION, Incarnations
 
 SWITCH = {"id": "fast", "name": "Fast", "type": "boolean", "currentValue": False}

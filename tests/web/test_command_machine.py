@@ -19,17 +19,14 @@ from hypothesis.stateful import (
 
 from agentrt._serve.command_machine import (
     FINAL,
-    OWNER_PATIENCE_S,
     TABLE,
     Branch,
-    CommandEvent,
     CommandMachine,
-    CommandOrder,
-    CommandPlace,
     CommandPlan,
     CommandState,
     IllegalInput,
 )
+from inside.server import OWNER_PATIENCE_S, CommandEvent, CommandOrder, CommandPlace
 
 ME, OTHERS = 1, (2, 3)
 STATEMENTS = frozenset(

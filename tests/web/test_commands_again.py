@@ -18,10 +18,10 @@ from wire_client import WireClient
 
 import agentrt
 from agentrt import Limits, Runtime
-from agentrt._serve.hub import Hub
 from agentrt.config import Config
 from agentrt.events import plain_text
 from agentrt.store import open_store
+from inside.server import Hub
 from journal.kit import abandoned
 from postgres.server import Server
 from runtime.fakes import SETTABLE, Incarnations, asking, echo, obedient, settable

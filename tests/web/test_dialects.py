@@ -16,8 +16,6 @@ from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_client_st
 
 import agentrt
 from agentrt._serve.foreign import served
-from agentrt._serve.refusal import ConnectionRefusal
-from agentrt._serve.viewer import Viewer
 from agentrt.asgi import Application
 from agentrt.events import Text, TextDelta, TurnEnded
 from agentrt.lowlevel import (
@@ -30,6 +28,7 @@ from agentrt.lowlevel import (
 )
 from agentrt.testing import open_fake_runtime
 from agentrt.web import Role, Security, serve
+from inside.server import ConnectionRefusal, Viewer
 from runtime.fakes import Incarnations, echo
 
 

@@ -8,8 +8,8 @@ import pytest
 from hub_kit import Stage, Tab, stage_with
 from trio.testing import MockClock
 
-from agentrt._serve.folders import Folders
 from agentrt.lowlevel import CommandRefused
+from inside.server import Folders
 from runtime.fakes import echo
 
 

@@ -13,9 +13,7 @@ from hub_kit import Stage
 from test_native_stored import left, stored_stage
 
 from agentrt import Limits
-from agentrt._serve.acp import ACP
-from agentrt._serve.aisdk import AI_SDK
-from agentrt._serve.hub import ServedDialect
+from inside.server import ACP, AI_SDK, ServedDialect
 from runtime.fakes import echo
 
 

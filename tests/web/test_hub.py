@@ -11,11 +11,10 @@ from trio.testing import MockClock
 from wire_client import View
 
 import agentrt
-from agentrt._serve.feed import Feed
-from agentrt._serve.native import NATIVE
 from agentrt.events import Event, Item, ItemClosed, ItemOpened, TurnEnded, TurnStarted
 from agentrt.lowlevel import Log, SessionState
 from agentrt.testing import FakeAcpAgent
+from inside.server import NATIVE, Feed
 from runtime.fakes import echo
 
 

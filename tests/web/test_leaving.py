@@ -13,10 +13,9 @@ import trio
 import trio.testing
 from nodes_kit import looking, node, until
 
-from agentrt._serve import operations
-from agentrt._serve.client import Client
 from agentrt._serve.commands import ViewerCommand
 from agentrt.lowlevel import CommandFields
+from inside.server import Client, operations
 from postgres.server import Server
 from runtime.fakes import asking
 

@@ -16,10 +16,10 @@ from trio.testing import MockClock
 
 import agentrt
 from agentrt._serve.commands import COMMAND_CHARS
-from agentrt._serve.server import open_site
 from agentrt.effects import Started
 from agentrt.testing import FakeAcpAgent
 from agentrt.web import Security, Site
+from inside.server import open_site
 from runtime.fakes import echo
 
 LONG = 2 * 1024 * 1024

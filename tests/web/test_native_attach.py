@@ -11,8 +11,8 @@ from trio.testing import MockClock
 from wire_client import WireClient
 
 import agentrt
-from agentrt._serve.native import NATIVE
 from agentrt.testing import FakeAcpAgent
+from inside.server import NATIVE
 
 
 async def chatty(agent: FakeAcpAgent) -> None:

@@ -19,8 +19,8 @@ from trio.testing import MockClock
 
 from agentrt._serve import files
 from agentrt._serve.files import FileFinder
-from agentrt._serve.folders import Folders
 from agentrt.hosting import FolderView
+from inside.server import Folders
 from runtime.fakes import echo
 
 

@@ -13,8 +13,8 @@ from trio.testing import MockClock
 from wire_client import View, WireClient
 
 import agentrt
-from agentrt._serve.native import NATIVE
 from agentrt.testing import FakeAcpAgent
+from inside.server import NATIVE
 from runtime.fakes import echo
 
 FEW = agentrt.Limits(snapshot_turns=3)

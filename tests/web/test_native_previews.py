@@ -18,10 +18,7 @@ from wire_client import WireClient
 
 import agentrt
 from agentrt._serve.commands import PIECE_CHARS
-from agentrt._serve.feed import Feed, merged
-from agentrt._serve.native import NATIVE
-from agentrt._serve.previews import Previews
-from agentrt._serve.refusal import ConnectionRefusal
+from agentrt._serve.feed import merged
 from agentrt.events import (
     Audio,
     Diff,
@@ -48,6 +45,7 @@ from agentrt.events import (
 )
 from agentrt.lowlevel import Log, SessionState
 from agentrt.testing import FakeAcpAgent
+from inside.server import NATIVE, ConnectionRefusal, Feed, Previews
 
 MB = 1_000_000
 

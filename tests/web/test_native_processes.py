@@ -14,9 +14,8 @@ from wire_client import WireClient
 
 import agentrt
 from agentrt import open_runtime
-from agentrt._serve.hub import Hub
-from agentrt._serve.native import NATIVE
 from agentrt.config import Config
+from inside.server import NATIVE, Hub
 
 FAKE = str(Path(__file__).parents[1] / "claude" / "fakecli.py")
 RECORD = {"name": "record", "description": "Record it.", "input_schema": {"type": "object"}}

@@ -15,9 +15,9 @@ from trio.testing import MockClock
 from wire_client import View, Wire, WireClient
 
 import agentrt
-from agentrt._serve.native import NATIVE
 from agentrt.testing import FakeAcpAgent
 from faults.quick import mostly_slow
+from inside.server import NATIVE
 
 GOLDEN = Path(__file__).parents[1] / "model" / "golden"
 

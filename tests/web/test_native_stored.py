@@ -13,10 +13,10 @@ from hub_kit import Stage, stage_with
 from wire_client import WireClient
 
 from agentrt import Limits
-from agentrt._serve.hub import Hub
 from agentrt.errors import StoreUnavailable
 from agentrt.store import open_store
 from agentrt.testing import open_fake_runtime
+from inside.server import Hub
 from journal.kit import RESUMES, abandoned
 from runtime.fakes import Incarnations, Script, asking, echo
 

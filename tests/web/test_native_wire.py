@@ -8,8 +8,8 @@ from hub_kit import stage_with
 from test_browser_shapes import alone
 from trio.testing import MockClock
 
-from agentrt._core.session.session import host_of
 from agentrt._serve.live_traces import MAX_TRACE_ROWS, TRACE_DURATION_S
+from inside.runtime import host_of
 from runtime.fakes import echo
 
 

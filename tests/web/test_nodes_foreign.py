@@ -9,8 +9,7 @@ import pytest
 from nodes_kit import node, until
 from test_foreign_stored import Talk, call
 
-from agentrt._serve.acp import ACP
-from agentrt._serve.aisdk import AI_SDK
+from inside.server import ACP, AI_SDK
 from postgres.server import Server
 from runtime.fakes import asking, echo, obedient
 

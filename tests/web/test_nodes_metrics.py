@@ -16,8 +16,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 import agentrt
-from agentrt._cluster.client import ClusterClient
-from agentrt._serve.forwarded import ClusterCommandHandler
+from inside.cluster import ClusterClient
+from inside.server import ClusterCommandHandler
 from postgres.kit import rows
 from postgres.server import Server
 from runtime.fakes import echo, obedient

@@ -142,7 +142,7 @@ def test_a_url_with_an_unusable_path_is_refused(url: str) -> None:
 @given(paths, st.sampled_from(["/", "/page/main.js", "/ws", "/healthz", "/login"]))
 def test_the_path_is_removed_from_a_request_that_has_it(names: list[str], target: str) -> None:
     from agentrt import Limits
-    from agentrt._serve.site import SiteServer
+    from inside.server import SiteServer
 
     rules = below("https://example.org/" + "/".join(names))
     running = SiteServer(rules, "127.0.0.1", 8000, Limits(), tls=False)

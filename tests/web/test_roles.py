@@ -11,7 +11,7 @@ from hub_kit import stage_with
 from sockets import WATCH, frame, offer, site, websocket
 from trio.testing import MockClock
 
-from agentrt._serve import commands
+from inside.server import commands
 from runtime.fakes import echo
 
 WATCHER = {"sec_websocket_protocol": offer(WATCH)}

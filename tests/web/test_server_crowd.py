@@ -13,9 +13,9 @@ from sockets import TEXT, TOKEN, Client, frame, websocket
 from wire_client import Wire, WireClient
 
 import agentrt
-from agentrt._serve.server import open_site
 from agentrt.testing import FakeAcpAgent
 from agentrt.web import Security
+from inside.server import open_site
 
 pytestmark = pytest.mark.slow
 

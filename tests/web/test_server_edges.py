@@ -30,8 +30,9 @@ from sockets import (
 )
 
 from agentrt._serve.frames import Bucket, Meter
-from agentrt._serve.refusal import CloseCode, ConnectionRefusal
+from agentrt._serve.refusal import CloseCode
 from agentrt.web import Site
+from inside.server import ConnectionRefusal
 
 BIG = b"x" * 1_000_000
 

@@ -37,8 +37,8 @@ from sockets import (
 
 from agentrt import Limits
 from agentrt._serve.http import SECURITY_HEADERS
-from agentrt._serve.server import open_site
 from agentrt.web import Security, Site
+from inside.server import open_site
 
 
 async def works(port: int, **headers: str | None) -> None:

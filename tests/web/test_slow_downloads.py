@@ -13,10 +13,9 @@ from sockets import Echoes, get, header, site
 from agentrt import Limits
 from agentrt._serve.connections import Connections
 from agentrt._serve.handler import ConnectionHandler
-from agentrt._serve.http import RESPONSE_PIECE_BYTES, load_page
-from agentrt._serve.security import redeem_ticket
-from agentrt._serve.site import SiteServer
+from agentrt._serve.http import RESPONSE_PIECE_BYTES
 from agentrt.web import Security
+from inside.server import SiteServer, load_page, redeem_ticket
 
 FILES = load_page()
 LARGEST = max(FILES, key=lambda path: len(FILES[path].body))

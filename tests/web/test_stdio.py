@@ -14,9 +14,9 @@ from trio.testing import lockstep_stream_one_way_pair, memory_stream_one_way_pai
 
 from agentrt import Limits, Runtime, TurnEnded
 from agentrt._serve.acpmessages import Meta
-from agentrt._serve.hub import Hub
 from agentrt._serve.stdio import OwnSessions, serve_streams
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
+from inside.server import Hub
 from runtime.fakes import Incarnations, Script, echo
 
 PATIENCE = 20.0

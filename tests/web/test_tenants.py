@@ -14,10 +14,10 @@ from sockets import TOKEN, get, header, offer, status, websocket
 from tenants_kit import ACME, ACME_WATCHES, BOLT, Line, line, servers
 from trio.testing import MockClock
 
-from agentrt._core.session.session import host_of
-from agentrt._serve.security import grant_of_cookies, grant_of_token
 from agentrt.testing import FakeAcpAgent
 from agentrt.web import Security, Tenant
+from inside.runtime import host_of
+from inside.server import grant_of_cookies, grant_of_token
 from runtime.fakes import asking, echo
 
 KINDS = pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from agentrt import Limits
-from agentrt._serve.transcript import ItemIndex, ItemReader
+from agentrt._serve.transcript import ItemReader
 from agentrt.events import Item, ItemClosed, ItemOpened, TurnEnded, TurnStarted
 from agentrt.lowlevel import Log, SessionState
+from inside.server import ItemIndex
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core import errors as _errors
+from agentrt import errors as _errors
 from agentrt.jsonrpc import decode, encode_line
 
 

@@ -1,0 +1,12 @@
+"""The parts of a cluster.
+
+Tests let leases end and servers die between two steps; real servers in PostgreSQL cannot be
+stopped there.
+"""
+
+from __future__ import annotations
+
+from agentrt._cluster.client import ClusterClient
+from agentrt._cluster.rows import Tail
+
+__all__ = ["ClusterClient", "Tail"]

@@ -1,0 +1,35 @@
+"""The drivers.
+
+Tests check them against every message and limit, some of which no session reaches.
+"""
+
+from __future__ import annotations
+
+from agentrt._core.acp.files import FileService, Roots
+from agentrt._core.acp.requests import CLIENT_METHODS
+from agentrt._core.acp.terminals import TerminalService
+from agentrt._core.acp.turn import AcpTurnInput, AcpTurnState
+from agentrt._core.claude.command import build_command
+from agentrt._core.claude.handshake import OLDEST
+from agentrt._core.claude.legacy import LegacyDriver
+from agentrt._core.claude.messages import DECLARED
+from agentrt._core.claude.options import HOOK_EVENTS, effective
+from agentrt._core.codex.turn import CodexTurnInput, CodexTurns, CodexTurnState
+
+__all__ = [
+    "AcpTurnInput",
+    "AcpTurnState",
+    "CLIENT_METHODS",
+    "CodexTurnInput",
+    "CodexTurnState",
+    "CodexTurns",
+    "DECLARED",
+    "FileService",
+    "HOOK_EVENTS",
+    "LegacyDriver",
+    "OLDEST",
+    "Roots",
+    "TerminalService",
+    "build_command",
+    "effective",
+]

@@ -1,0 +1,25 @@
+"""Stores in PostgreSQL.
+
+Tests look into the database, and break a connection in the middle of a commit.
+"""
+
+from __future__ import annotations
+
+from agentrt._cluster.postgres.backend import PostgresBackend
+from agentrt._cluster.postgres.commands import Notified, PostgresCommands, PostgresListener
+from agentrt._cluster.postgres.connection import connect
+from agentrt._cluster.postgres.leases import PostgresLeases
+from agentrt._cluster.postgres.reader import PostgresReader
+from agentrt._cluster.server import PostgresServer, parse
+
+__all__ = [
+    "Notified",
+    "PostgresBackend",
+    "PostgresCommands",
+    "PostgresLeases",
+    "PostgresListener",
+    "PostgresReader",
+    "PostgresServer",
+    "connect",
+    "parse",
+]

@@ -1,0 +1,27 @@
+"""Agent processes.
+
+Tests let a system call fail and replace the process table: no agent can cause either.
+"""
+
+from __future__ import annotations
+
+from agentrt._core.process import descendants, guard, pipes, process, tree
+from agentrt._core.process.chosen import LAYER
+from agentrt._core.process.descendants import ProcessId
+from agentrt._core.process.layer import MARKER
+from agentrt._core.process.process import AgentProcess, close
+from agentrt._core.process.streams import Streams
+
+__all__ = [
+    "AgentProcess",
+    "LAYER",
+    "MARKER",
+    "ProcessId",
+    "Streams",
+    "close",
+    "descendants",
+    "guard",
+    "pipes",
+    "process",
+    "tree",
+]

@@ -1,0 +1,62 @@
+"""The parts of the server.
+
+Tests connect viewers to a hub in memory: through a socket, the order in which frames, commands
+and the end of a connection meet cannot be chosen.
+"""
+
+from __future__ import annotations
+
+from agentrt._serve import commands, operations, transcript
+from agentrt._serve.acp import ACP
+from agentrt._serve.address import ServerAddress
+from agentrt._serve.aisdk import AI_SDK
+from agentrt._serve.client import Client
+from agentrt._serve.command_machine import (
+    OWNER_PATIENCE_S,
+    CommandEvent,
+    CommandOrder,
+    CommandPlace,
+)
+from agentrt._serve.feed import Feed
+from agentrt._serve.folders import Folders
+from agentrt._serve.forwarded import ClusterCommandHandler
+from agentrt._serve.http import load_page
+from agentrt._serve.hub import Hub, ServedDialect
+from agentrt._serve.native import NATIVE
+from agentrt._serve.previews import Previews
+from agentrt._serve.refusal import ConnectionRefusal
+from agentrt._serve.security import grant_of_cookies, grant_of_token, redeem_ticket
+from agentrt._serve.server import open_site
+from agentrt._serve.site import SiteServer
+from agentrt._serve.transcript import ItemIndex
+from agentrt._serve.viewer import Viewer
+
+__all__ = [
+    "ACP",
+    "AI_SDK",
+    "Client",
+    "ClusterCommandHandler",
+    "CommandEvent",
+    "CommandOrder",
+    "CommandPlace",
+    "ConnectionRefusal",
+    "Feed",
+    "Folders",
+    "Hub",
+    "ItemIndex",
+    "NATIVE",
+    "OWNER_PATIENCE_S",
+    "Previews",
+    "ServedDialect",
+    "ServerAddress",
+    "SiteServer",
+    "Viewer",
+    "commands",
+    "grant_of_cookies",
+    "grant_of_token",
+    "load_page",
+    "open_site",
+    "operations",
+    "redeem_ticket",
+    "transcript",
+]

@@ -1,0 +1,28 @@
+"""Stores in SQLite.
+
+Tests let a disk fail, or a process end, between two commits, and check what the file contains.
+"""
+
+from __future__ import annotations
+
+from agentrt._core.store import schema, sqlite, writer
+from agentrt._core.store.address import address_of
+from agentrt._core.store.opening import backend_of, open_address, process_of
+from agentrt._core.store.reader import SqliteReader
+from agentrt._core.store.service import StoreService
+from agentrt._core.store.sqlite import SqliteBackend
+from agentrt._core.store.writer import WriterJob
+
+__all__ = [
+    "SqliteBackend",
+    "SqliteReader",
+    "StoreService",
+    "WriterJob",
+    "address_of",
+    "backend_of",
+    "open_address",
+    "process_of",
+    "schema",
+    "sqlite",
+    "writer",
+]
