@@ -24,7 +24,7 @@ import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
-from inside.process import LAYER
+from agentrt._core.process.chosen import LAYER
 
 if TYPE_CHECKING:
     from postgres.server import Server
