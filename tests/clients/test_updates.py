@@ -9,14 +9,18 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt._serve.acpupdates import Updates
-from agentrt.events import TERMINAL
+from agentrt._serve.acpupdates2 import Updates2
+from agentrt.effects import TaskSet, ToolCalled
+from agentrt.events import TERMINAL, Task
 from agentrt.jsonrpc import encode_line
 from clients.random_turns import Story
 from inside.server import ItemIndex, transcript
+from model.talk import Talk
 
 
 class Client:
@@ -100,3 +104,34 @@ def test_one_that_loads_the_session_shows_the_same_as_one_who_was_there(seed: in
     late = Client(story)
     late.look()
     assert late.shown() == client.shown()
+
+
+@pytest.mark.parametrize("version", [Updates, Updates2])
+def test_work_whose_call_becomes_known_late_is_one_call_until_its_end(
+    version: type[Updates],
+) -> None:
+    """As with Claude Code: a viewer between the two messages has seen a call of its own."""
+    talk = Talk()
+    talk.begin([])
+    updates = version(ItemIndex(talk.log), {})
+    calls: dict[str, dict[str, Any]] = {}
+
+    def look() -> None:
+        for update in updates.updates(lambda: False):
+            if "toolCallId" in update:
+                calls.setdefault(update["toolCallId"], {}).update(update)
+
+    for task, call in (
+        (Task(id="T", title="look"), None),
+        (Task(id="T", title="look", detail="half"), "c"),
+        (Task(id="T", title="look", status="completed", detail="all"), "c"),
+    ):
+        talk.tell(ToolCalled(id="c", name="Agent", title="Agent"))
+        talk.tell(TaskSet(task, call=call))
+        talk.step()
+        look()
+    own = calls.pop("task-T")
+    assert own["status"] == "completed"
+    assert own["_meta"]["agentrt"]["task"]["status"] == "completed"
+    assert "all" in str(own["content"])
+    assert all("task" not in each.get("_meta", {}).get("agentrt", {}) for each in calls.values())

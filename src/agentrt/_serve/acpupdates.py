@@ -101,6 +101,9 @@ class Updates:
         """Background work as it was last sent."""
         self._work: dict[str, dict[str, None]] = {}
         """The ids of the background work that each call began."""
+        self._separate: set[str] = set()
+        """Background work with a call of its own. It keeps it: some agents say only later which
+        call began the work, and the client would see the first call run forever."""
         for task in self._tasks.values():
             if task.item is not None:
                 self._work.setdefault(task.item, {})[task.id] = None
@@ -146,12 +149,12 @@ class Updates:
         """Return background work as a tool call: the one that began it, or one of its own."""
         known = task.id in self._tasks
         self._tasks[task.id] = task
-        if task.item is not None:
-            self._work.setdefault(task.item, {})[task.id] = None
-        item = self._state.items.get(task.item or "")
+        item = None if task.id in self._separate else self._state.items.get(task.item or "")
         if item is not None:
+            self._work.setdefault(item.id, {})[task.id] = None
             head = {"sessionUpdate": "tool_call_update", "toolCallId": item.id}
             return {**head, "content": self._call(item)["content"], **_about_task(task)}
+        self._separate.add(task.id)
         head = {"sessionUpdate": "tool_call_update" if known else "tool_call"}
         return {
             **head,
