@@ -37,3 +37,41 @@ def test_a_piece_of_an_answer_draws_nothing_but_that_answer(page: Page) -> None:
     drawn = page.evaluate("drawn")
     page.get_by_role("button", name="Stop", exact=True).click()
     assert drawn["components"] < 6 * drawn["frames"]
+
+
+WHERE = """() => {
+    // Counts changes of the conversation, and of them those that a frame made.
+    window.changes = { all: 0, inFrames: 0 };
+    let inFrame = false;
+    const real = window.requestAnimationFrame.bind(window);
+    window.requestAnimationFrame = (act) => real((now) => {
+        inFrame = true;
+        try {
+            act(now);
+        } finally {
+            queueMicrotask(() => (inFrame = false));  // after the observer below
+        }
+    });
+    const observer = new MutationObserver((found) => {
+        changes.all += found.length;
+        if (inFrame) changes.inFrames += found.length;
+    });
+    const what = { childList: true, characterData: true, subtree: true };
+    observer.observe(document.querySelector(".transcript"), what);
+}"""
+
+
+def test_a_frame_of_a_key_does_not_draw_what_the_agent_writes(page: Page) -> None:
+    phase(page, "Idle")
+    ask(page, "trickle 100000")
+    phase(page, "Working")
+    page.evaluate(WHERE)
+    page.get_by_label("Message the agent").focus()
+    typed = ""
+    while page.evaluate("changes.all") < 50:
+        page.keyboard.press("x")
+        typed += "x"
+    until(lambda: page.get_by_label("Message the agent").input_value() == typed, "all keys")
+    found = page.evaluate("changes")
+    page.get_by_role("button", name="Stop", exact=True).click()
+    assert found["inFrames"] == 0

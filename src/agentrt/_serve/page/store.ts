@@ -76,12 +76,13 @@ const listeners: (() => void)[] = [];
 let frame = 0;
 let timer = 0;
 
-/** Tell components which members of an object have changed, once a frame. */
-const shows: (() => void)[] = [];
+/** Tell components which members of an object have changed: what the server said, and what is `ui`. */
+const served: (() => void)[] = [];
+const local: (() => void)[] = [];
 
 /** The members of an object that is replaced when anything changes: a component that reads one while it
  *  is drawn is drawn again in the next frame in which that member is another. */
-function tracked<T extends object>(now: () => T): T {
+function tracked<T extends object>(now: () => T, shows = served): T {
   const known = new Map<PropertyKey, Signal<unknown>>();
   shows.push(() => known.forEach((each, key) => (each.value = Reflect.get(now(), key))));
   const read = (_: object, key: PropertyKey) => {
@@ -103,7 +104,7 @@ function tracked<T extends object>(now: () => T): T {
 }
 
 const models = tracked(() => store.model);
-const uis = tracked(() => store.ui);
+const uis = tracked(() => store.ui, local);
 
 export const model = () => models;
 export const ui = () => uis;
@@ -134,7 +135,7 @@ const shown: Seat = {
   extra,
 };
 const isKnown = signal(false);
-shows.push(() => (isKnown.value = seatNow() !== undefined));
+served.push(() => (isKnown.value = seatNow() !== undefined));
 
 /** The session that is shown, as far as it is known. */
 export const seat = (): Seat | undefined => (isKnown.value, seatNow() && shown);
@@ -192,12 +193,15 @@ options.debounceRendering = (process) => {
 
 /** However much changes, it is shown once a frame; in a hidden tab there are no frames. */
 function changed() {
-  if (!frame) frame = requestAnimationFrame(show);
-  if (!timer) timer = setTimeout(show, 300);
+  if (!frame) frame = requestAnimationFrame(() => redraw(true, false));
+  if (!timer) timer = setTimeout(show, HIDDEN_MS);
 }
 
-/** The pause after a frame before messages of the server cause another one, as a multiple of the time
- *  that the frame took: in general, and while the user types, so that keys seldom wait for a frame. */
+/** After this time without a frame, the tab is taken to be hidden. */
+const HIDDEN_MS = 300;
+
+/** The pause after a frame before messages of the server are drawn again, as a multiple of the time
+ *  that drawing them took: in general, and while the user types, so that keys seldom wait for it. */
 const REST = 2;
 const REST_TYPING = 10;
 
@@ -215,45 +219,72 @@ let pressed = -Infinity;
 
 /** Note a key press. */
 export const onPress = () => void (pressed = performance.now());
+const isTyping = () => performance.now() - pressed < TYPING_MS;
 
-/** How long the last frame took, with its layout and painting. */
+/** How long it took to draw the last messages of the server, with layout and painting. */
 let cost_ms = 1;
 export const frameCost_ms = () => cost_ms;
 
-/** Called when a frame was laid out and painted. */
-function rest(begun: number) {
-  const now = performance.now();
-  const each = now - pressed < TYPING_MS ? REST_TYPING : REST;
-  cost_ms = Math.max(1, now - begun);
-  due = now + Math.min(cost_ms * each, LONGEST_REST_MS);
-  if (stale) soon();
+/** Pause when what was drawn is laid out and painted, which is a task of its own unless it was drawn in one. */
+function rest(drawn_ms: number, inFrame: boolean) {
+  const end = (begun: number) => {
+    const now = performance.now();
+    const each = isTyping() ? REST_TYPING : REST;
+    cost_ms = Math.max(1, drawn_ms + now - begun);
+    due = now + Math.min(cost_ms * each, LONGEST_REST_MS);
+    if (stale) soon();
+  };
+  const painting = () => {
+    cancelAnimationFrame(next);
+    clearTimeout(hidden);
+    setTimeout(end, 0, performance.now());
+  };
+  const next = inFrame ? 0 : requestAnimationFrame(painting);
+  const hidden = inFrame ? 0 : setTimeout(painting, HIDDEN_MS);
+  if (inFrame) painting();
 }
 
-/** Draw messages of the server after the pause. */
+/** Draw messages of the server after the pause, in a task of their own: keys wait for no more than that. */
 function soon() {
-  const wait_ms = due - performance.now();
-  if (wait_ms <= 0) changed();
-  else if (wait_ms < Infinity) later ||= setTimeout(() => ((later = 0), soon()), wait_ms);
+  if (due < Infinity) later ||= setTimeout(redraw, Math.max(0, due - performance.now()), false, true);
 }
 
-/** Draw all changes now, before the next frame. */
-export function show() {
+/** What computes the layout, once everything is drawn. While the user types, the frame that paints it does so. */
+export const beforePainting = (act: () => void) =>
+  void (framing || document.hidden || !isTyping() ? queueMicrotask(act) : requestAnimationFrame(act));
+let framing = false;
+
+/** The session whose messages were drawn. */
+let drawnOf: string | null = null;
+
+/** Draw what the user has changed, and what the server said if this is asked for or another session is shown. */
+function redraw(inFrame: boolean, asked: boolean) {
   cancelAnimationFrame(frame);
   clearTimeout(timer);
-  clearTimeout(later);
-  frame = timer = later = 0;
-  stale = false;
-  due = Infinity; // until this frame was laid out and painted: see rest()
+  frame = timer = 0;
   const begun = performance.now();
-  setTimeout(() => rest(begun)); // after this frame
+  const all = asked || drawnOf !== store.ui.session;
+  if (all) {
+    clearTimeout(later);
+    later = 0;
+    stale = false;
+    due = Infinity; // until it was laid out and painted: see rest()
+    drawnOf = store.ui.session;
+  }
   showing = true;
+  framing = inFrame;
   try {
-    batch(() => shows.forEach((each) => each()));
+    batch(() => [...local, ...(all ? served : [])].forEach((each) => each()));
     for (const listener of [...listeners]) listener();
   } finally {
     showing = false;
     const now = draw;
     draw = null;
     now?.();
+    framing = false;
+    if (all) queueMicrotask(() => rest(performance.now() - begun, inFrame)); // with what beforePainting() does
   }
 }
+
+/** Draw what the user has changed now, before the next frame. */
+export const show = () => redraw(false, false);
