@@ -277,3 +277,20 @@ def test_a_rule_about_reading_is_about_commands_that_name_the_file() -> None:
     assert denies("Read(/etc/shadow)", asked("Bash", {"command": "cat /etc/shadow"}))
     assert denies("Read(~/.ssh/**)", asked("Bash", {"command": "cp ~/.ssh/id_rsa x"}))
     assert not denies("Read(~/.ssh/**)", asked("Bash", {"command": "cat README.md"}))
+
+
+EDITORS = ["Edit", "str_replace_editor", "str_replace_based_edit_tool"]
+"""Editors whose own verb is in the key `command`."""
+
+
+@pytest.mark.parametrize("tool", EDITORS)
+@pytest.mark.parametrize("kind", ["edit", "other", ""])
+@pytest.mark.parametrize("verb", [{"command": "create"}, {"command": "view"}, {"cmd": "x"}])
+@pytest.mark.parametrize("path", [{"path": "/etc/passwd"}, {"target": ["/etc/passwd"]}])
+def test_an_editor_s_verb_does_not_hide_its_path(
+    tool: str, kind: str, verb: dict[str, Any], path: dict[str, Any]
+) -> None:
+    request = PermissionRequest(title="", tool=tool, kind=kind, input=verb | path, cwd="/work")
+    assert denies("Edit(/etc/**)", request)
+    other = PermissionRequest(title="", tool=tool, input=verb | {"path": "/work/a"}, cwd="/work")
+    assert not denies("Edit(/etc/**)", other)

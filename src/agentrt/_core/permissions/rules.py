@@ -243,18 +243,27 @@ class PermissionRule:
         if self.is_about("Fetch"):
             return self._judge_page(seen)
         assert self._pattern is not None
-        if seen.has_command and "Bash" in seen.all_names:
-            return self._judge_words(seen, self._pattern)
+        if not seen.has_command:
+            return self._judge_paths(seen, self._pattern)
+        words = self._judge_words(seen, self._pattern)
+        if "Bash" in seen.names and not seen.names & {"Edit", "Write", "Read"}:
+            return words
+        # An editor may call its own verb a command, as in {"command": "create", "path": …}.
+        paths = self._judge_paths(seen, self._pattern)
+        return max(words, paths, key=lambda each: each.verdict)
+
+    def _judge_paths(self, seen: RequestFacts, pattern: PathPattern) -> Judgement:
+        """Judge the paths in the input, in the changes that it shows, and in the agent's claims."""
         places = [*(seen.places or ()), *seen.hinted]
-        if any(True in self._pattern.fits(place, seen.cwd) for place in places):
+        if any(True in pattern.fits(place, seen.cwd) for place in places):
             return Judgement(Verdict.YES)
         if seen.places is None:
             return Judgement(Verdict.MAY, "it does not say which files")
-        if any(self._pattern.may_lie_in(place, seen.cwd) for place in places):
+        if any(pattern.may_lie_in(place, seen.cwd) for place in places):
             return Judgement(Verdict.MAY, "it names a folder in which such files may be")
         if seen.possible_paths is None:
             return Judgement(Verdict.MAY, "its input has too many parts")
-        return _may_name(seen, self._pattern, seen.possible_paths, "its input")
+        return _may_name(seen, pattern, seen.possible_paths, "its input")
 
     def _judge_command(self, seen: RequestFacts) -> Judgement:
         script = seen.script

@@ -43,7 +43,7 @@ _ANY_AGENTS: Final = {
     **dict.fromkeys(
         """replace edit_file str_replace str_replace_editor apply_patch patch multi_edit
         strreplacefile search_replace insert apply_diff delete_file move_file rename_file
-        delete move notebook_edit""".split(),  # noqa: SIM905
+        delete move notebook_edit str_replace_based_edit_tool""".split(),  # noqa: SIM905
         "Edit",
     ),
     **dict.fromkeys(
