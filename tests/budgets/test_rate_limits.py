@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,13 +11,17 @@ import trio
 from trio.testing import MockClock
 
 import agentrt
+from agentrt._core.session.host import SessionHost
 from agentrt._core.session.rate_limits import reset_time
+from agentrt._core.session.session import host_of
 from agentrt.events import Notice
 from agentrt.testing import FakeAcpAgent
+from agentrt.tools import Terminal, TerminalExit, TerminalOutput
 from agentrt.unattended import WaitForLimits
 from runtime.fakes import Incarnations, Script, log_of, session_with
 
 NOW = 1_800_000_000.0
+FOLDER = "/nowhere/project"
 LIMITED = "429: rate limit exceeded"
 
 
@@ -118,6 +122,67 @@ async def test_a_turn_that_has_done_something_is_not_repeated(
         assert (await session.run("work", check=False)).outcome == "failed"
         assert len(agents.sent("session/prompt")) == 1
         assert len(notices(session, "rate_limit_offer")) == 1
+
+
+class Services:
+    """Files and terminals in which nothing happens."""
+
+    async def read_text_file(self, path: str) -> str:
+        return ""
+
+    async def write_text_file(self, path: str, content: str) -> None:
+        pass
+
+    async def create(self, command: Sequence[str], **options: Any) -> Terminal:
+        return self
+
+    async def output(self) -> TerminalOutput:
+        return TerminalOutput("")
+
+    async def wait(self) -> TerminalExit:
+        return TerminalExit(exit_code=0)
+
+    async def kill(self) -> None:
+        pass
+
+    async def release(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("did", ["wrote", "ran", "called", "asked", "read", "nothing"])
+async def test_a_turn_for_which_this_process_did_something_is_not_repeated(did: str) -> None:
+    """Also if the agent has reported no tool call. With a real clock, because of threads."""
+    requests: dict[str, tuple[str, dict[str, Any]]] = {
+        "wrote": ("fs/write_text_file", {"path": f"{FOLDER}/new", "content": ""}),
+        "read": ("fs/read_text_file", {"path": f"{FOLDER}/old"}),
+        "ran": ("terminal/create", {"command": "make"}),
+    }
+
+    async def script(agent: FakeAcpAgent) -> None:
+        async for prompt in agent.prompts:
+            if did in requests:
+                method, params = requests[did]
+                assert "result" in await agent.request(method, params)
+            elif did == "called":
+                [host] = hosts
+                host.begin_tool()  # as a call of a tool over MCP does first
+            elif did == "asked":
+                await agent.ask()
+            prompt.fail(message=LIMITED)
+
+    hosts: list[SessionHost] = []
+    options = {"cwd": FOLDER, "files": Services(), "terminals": Services()}
+    again = did in ("read", "nothing")
+    async with waiting(script, 100, permissions=agentrt.allow_all, **options) as (session, _):
+        hosts.append(host_of(session))
+        events = session.subscribe(after=0)
+        session.submit("work")
+        with trio.fail_after(30):
+            async for event in events:
+                if isinstance(event, Notice) and event.code.startswith("rate_limit_"):
+                    break
+        session.cancel()
+        assert event.code == ("rate_limit_wait" if again else "rate_limit_offer")
 
 
 async def test_a_failure_tells_when_its_limit_ends(autojump_clock: MockClock) -> None:

@@ -176,6 +176,10 @@ class TurnMachine(Struct, eq=False):
     """The agent's requests that were rejected."""
     failures: tuple[Failure, ...] = ()
     """Exceptions of the program's own tools and handlers."""
+    served: bool = False
+    """True if the agent had a tool, a command or a write of this process's, even if it has reported
+    no call.
+    """
     ended: TurnEnded | None = None
     ended_at: float = 0.0
     ended_seq: int = 0

@@ -10,7 +10,7 @@ import contextvars
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import trio
 from msgspec import structs
@@ -55,6 +55,9 @@ if TYPE_CHECKING:
 
 Service: TypeAlias = Callable[[ServiceRequested], Awaitable[Any]]
 """Answers one kind of request; an exception becomes an error answer."""
+
+_ACTS: Final = frozenset({"fs/write_text_file", "terminal/create"})
+"""Services that change something on this machine."""
 
 TurnService: TypeAlias = Callable[[ServiceRequested, TurnMachine | None], Awaitable[Any]]
 """Answers hooks. Gets the turn during which the agent asked, which may be over."""
@@ -296,6 +299,8 @@ class SessionHost:
         """Start the handler that answers the request."""
         service = self._service(request.method)
         assert service is not None
+        if request.method in _ACTS:
+            self._served()
         core, key = self.core, request.key
         run: Callable[[], Awaitable[Any]] = partial(service, request)
         if request.notification:
@@ -493,9 +498,14 @@ class SessionHost:
         self._start(key, lambda: call(*args), _nothing, _nothing, failed, until)
 
     def begin_tool(self) -> None:
-        """Raise `RequestError` if tools may not be called any more."""
+        """Record that a tool runs. Raises `RequestError` if none may be called any more."""
         if self.core.stopped:
             raise RequestError(CANCELLED_CODE, "the turn was cancelled")
+        self._served()
+
+    def _served(self) -> None:
+        if self.core.turn is not None:
+            self.core.turn.served = True
 
     def handler_failed(self, what: str, error: Exception) -> None:
         """Log a failed handler; its caller gets an error answer."""

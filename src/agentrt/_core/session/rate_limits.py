@@ -139,7 +139,7 @@ class RateLimitWait:
             if item.type != "user" or prompts:
                 return True
             prompts += 1
-        return bool(turn.denied or turn.failures)
+        return bool(turn.served or turn.denied or turn.failures)
 
 
 def reset_time(data: Any, now: float) -> float | None:
