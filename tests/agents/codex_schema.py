@@ -51,7 +51,6 @@ USED: Final[Mapping[str, Fields | Mapping[str, Fields]]] = {
         "findInPage": "pattern url",
         "other": "",
     },
-    "CollabAgentState": "status message",
     "ImageGenerationInputImage": "path",
     "ThreadItem": {
         "userMessage": "id clientId content",
@@ -124,7 +123,6 @@ USED: Final[Mapping[str, Fields | Mapping[str, Fields]]] = {
     "ThreadBackgroundTerminalsTerminateParams": "threadId processId",
     # Turns.
     "TurnStartParams": "threadId input outputSchema",
-    "TurnStartResponse": "turn",
     "TurnSteerParams": "threadId expectedTurnId clientUserMessageId input",
     "TurnInterruptParams": "threadId turnId",
     "ThreadCompactStartParams": "threadId",
@@ -211,7 +209,6 @@ USED: Final[Mapping[str, Fields | Mapping[str, Fields]]] = {
     },
     "DynamicToolCallParams": "threadId callId tool arguments",
     # What it is answered.
-    "McpServerElicitationRequestResponse": "action content _meta",
     "DynamicToolCallResponse": "contentItems success",
 }
 

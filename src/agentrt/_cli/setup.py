@@ -191,14 +191,6 @@ class Setup(Struct, frozen=True, kw_only=True):
             mode=self.mode,
             options=self.options if replay else {**self.options, "replay": False},
             limits=limits,
-            env=agents_environment(self.config),
-            trust=self.config.trust or "no",
-            trusted=self.config.trusted,
-            sandbox=self.config.sandbox,
-            checkpoints=self.config.unattended.checkpoints,
-            budget=self.budget,
-            wait=self.wait,
-            telemetry=audit_log(self.config),
             on_stderr=on_stderr,
             store=own.store if own is not None else None,
             **self._worktree,
@@ -235,14 +227,6 @@ class Setup(Struct, frozen=True, kw_only=True):
             cwd=self.cwd if self.moved else None,
             permissions=policy,
             limits=limits,
-            env=agents_environment(self.config),
-            trust=self.config.trust or "no",
-            trusted=self.config.trusted,
-            sandbox=self.config.sandbox,
-            checkpoints=self.config.unattended.checkpoints,
-            budget=self.budget,
-            wait=self.wait,
-            telemetry=audit_log(self.config),
             on_stderr=on_stderr,
         ) as session:
             if self.model is not None:
@@ -257,12 +241,25 @@ class Setup(Struct, frozen=True, kw_only=True):
         *arguments: object,
         **settings: Any,
     ) -> AbstractAsyncContextManager[Session]:
-        """Open the session with a trace, if one is configured."""
+        """Open the session with the configuration, and with a trace if one is configured."""
+        opening = partial(
+            open,
+            *arguments,
+            **settings,
+            env=agents_environment(self.config),
+            trust=self.config.trust or "no",
+            trusted=self.config.trusted,
+            sandbox=self.config.sandbox,
+            checkpoints=self.config.unattended.checkpoints,
+            budget=self.budget,
+            wait=self.wait,
+            telemetry=audit_log(self.config),
+        )
         if self.config.trace.file is None:
-            return open(*arguments, **settings)
+            return opening()
         from .tracing import traced
 
-        return traced(self.config, partial(open, *arguments, **settings))
+        return traced(self.config, opening)
 
     def resuming(self, ref: StoredRef, agent: Agent) -> Setup:
         """Return a setup that resumes a stored session of this agent.

@@ -231,8 +231,13 @@ class Feed:
         end = min(len(self._frames), start + count)
         added = 0
         while index < end and (index == start or added < size):
-            frames.append(self._encoded(index))
-            added += len(frames[-1])
+            frame = self._frames[index]
+            if not isinstance(frame, bytes):
+                before = self._seqs[index - 1] if index else self._before
+                frame = self._frames[index] = self._encode(before, self._seqs[index], frame)
+                self._size += len(frame)
+            frames.append(frame)
+            added += len(frame)
             index += 1
         return (self._seqs[index - 1] if index else self._before), added
 
@@ -283,14 +288,6 @@ class Feed:
     def _place(self, seq: int) -> int:
         """Return the index of the frame with the event after `seq`."""
         return bisect_right(self._seqs, seq)
-
-    def _encoded(self, index: int) -> bytes:
-        frame = self._frames[index]
-        if not isinstance(frame, bytes):
-            before = self._seqs[index - 1] if index else self._before
-            frame = self._frames[index] = self._encode(before, self._seqs[index], frame)
-            self._size += len(frame)
-        return frame
 
     def _catch_up(self) -> None:
         """Take the events logged since the last call."""

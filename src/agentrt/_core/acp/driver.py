@@ -19,6 +19,7 @@ from msgspec import Struct, to_builtins
 
 from ..errors import LocalProtocolError, RemoteProtocolError
 from ..limits import Limits
+from ..model.choices import UnsupportedSetting
 from ..model.content import Audio, Block, Image, JsonObject, Resource, Text
 from ..model.driver import (
     CallReturned,
@@ -74,7 +75,7 @@ from .messages2 import (
 )
 from .opening import AcpHandshake
 from .requests import AcpRequests
-from .settings import AcpSettings, UnsupportedAcpSetting, resolve
+from .settings import AcpSettings, resolve
 from .stream import AcpStream
 from .stream2 import AcpStream2
 from .translate import OUTCOMES, error_of, quota, turn_usage
@@ -252,7 +253,7 @@ class AcpDriver:
             return self._stop_task(call, params.get("task"))
         try:
             change = resolve(method, params, session, self._settings, self._handshake.agent)
-        except UnsupportedAcpSetting as error:
+        except UnsupportedSetting as error:
             self._channel.out.append(CallReturned(call, error=ErrorInfo("unsupported", str(error))))
             return self._channel.take()
 

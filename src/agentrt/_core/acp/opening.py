@@ -18,6 +18,7 @@ from typing import Any
 from msgspec import ValidationError, convert, structs
 
 from ..errors import LocalProtocolError
+from ..model.choices import UnsupportedSetting
 from ..model.content import JsonObject, Text
 from ..model.driver import ModesSet, Opening, Started, StartFailed
 from ..model.events import ErrorInfo
@@ -39,7 +40,7 @@ from .messages import (
     PromptCapabilities,
     SystemPrompt,
 )
-from .settings import AcpSettingChange, AcpSettings, UnsupportedAcpSetting
+from .settings import AcpSettingChange, AcpSettings
 from .stream import AcpStream
 from .translate import error_of
 from .wire import AcpWire, initialize_request, negotiate
@@ -329,7 +330,7 @@ class AcpHandshake:
         """
         try:
             change = next(changes, None)
-        except UnsupportedAcpSetting as error:
+        except UnsupportedSetting as error:
             self._fail("rejected", str(error))
             return
         if change is None:

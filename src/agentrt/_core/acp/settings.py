@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct, ValidationError
 
 from ..errors import LocalProtocolError
+from ..model.choices import UnsupportedSetting, pick_choice
 from ..model.content import JsonObject
 from ..model.events import Choice, Modes, Option
 from .messages import (
@@ -32,10 +33,6 @@ from .messages import (
     SetModeRequest,
 )
 from .wire import WIRE_1, AcpWire
-
-
-class UnsupportedAcpSetting(Exception):
-    """The agent does not offer the requested setting; the text lists its offers."""
 
 
 class AcpSettingChange(NamedTuple):
@@ -120,10 +117,10 @@ class AcpSettings:
     def change_mode(self, session: str, mode: str) -> AcpSettingChange:
         """Return the request that changes the mode, given by id or name.
 
-        Raises `UnsupportedAcpSetting` if the mode does not exist, or is refused.
+        Raises `UnsupportedSetting` if the mode does not exist, or is refused.
         """
         view = self.view()
-        mode = _pick("mode", mode, view.modes)
+        mode = pick_choice("mode", mode, view.modes, owner="the agent")
         self._check_mode(mode)
         if (option := self._option("mode")) is not None:
             return self._set(session, option, mode)
@@ -132,11 +129,11 @@ class AcpSettings:
         )
 
     def change_model(self, session: str, model: str) -> AcpSettingChange:
-        """Return the request that changes the model. Raises `UnsupportedAcpSetting` if the agent
+        """Return the request that changes the model. Raises `UnsupportedSetting` if the agent
         does not offer it."""
         view = self.view()
         if model != view.model:  # the current model need not be among those it offers
-            model = _pick("model", model, view.models)
+            model = pick_choice("model", model, view.models, owner="the agent")
         if (option := self._option("model")) is not None:
             return self._set(session, option, model)
 
@@ -147,26 +144,24 @@ class AcpSettings:
         return AcpSettingChange("session/set_model", SetModelRequest(session, model), apply)
 
     def change_option(self, session: str, id: str, value: str | bool) -> AcpSettingChange:
-        """Return the request that changes an option. Raises `UnsupportedAcpSetting` if the option
+        """Return the request that changes an option. Raises `UnsupportedSetting` if the option
         or the value does not exist."""
         option = next((each for each in self.options if each.id == id), None)
         if option is None:
             known = ", ".join(each.id for each in self.options) or "none"
-            raise UnsupportedAcpSetting(f"the agent has no option {id!r}; it has: {known}")
+            raise UnsupportedSetting(f"the agent has no option {id!r}; it has: {known}")
         if option.type == "boolean":
             if not isinstance(value, bool):
-                raise UnsupportedAcpSetting(
-                    f"option {id!r} is a switch: true or false, not {value!r}"
-                )
+                raise UnsupportedSetting(f"option {id!r} is a switch: true or false, not {value!r}")
         else:
-            value = _pick(f"value of {id!r}", str(value), _choices(option))
+            value = pick_choice(f"value of {id!r}", str(value), _choices(option), owner="the agent")
         if option is self._option("mode"):
             self._check_mode(str(value))
         return self._set(session, option, value)
 
     def _check_mode(self, mode: str) -> None:
         if mode in self._refused_modes:
-            raise UnsupportedAcpSetting(self._refused_modes[mode])
+            raise UnsupportedSetting(self._refused_modes[mode])
 
     def _set(self, session: str, option: ConfigOption, value: str | bool) -> AcpSettingChange:
         def apply(result: Any) -> None:
@@ -198,19 +193,6 @@ def _choices(option: ConfigOption) -> list[Choice]:
     ]
 
 
-def _pick(what: str, wanted: str, offered: list[Choice]) -> str:
-    """Return the id of a choice given by id or name. Raises `UnsupportedAcpSetting` if there is
-    none."""
-    for choice in offered:
-        if choice.id == wanted:
-            return wanted
-    for choice in offered:
-        if choice.name.casefold() == wanted.casefold():
-            return choice.id
-    known = ", ".join(choice.id for choice in offered) or "none"
-    raise UnsupportedAcpSetting(f"the agent has no {what} {wanted!r}; it has: {known}")
-
-
 _OWN = {
     "initialize": "start",
     "authenticate": "start",
@@ -236,7 +218,7 @@ def resolve(
 ) -> AcpSettingChange:
     """Return the request for a command.
 
-    Raises `UnsupportedAcpSetting` if the agent did not advertise it, and `LocalProtocolError` if
+    Raises `UnsupportedSetting` if the agent did not advertise it, and `LocalProtocolError` if
     the command itself is wrong.
     """
     sessions = agent.session_capabilities or AgentSessionCapabilities()
@@ -250,7 +232,7 @@ def resolve(
         "logout": auth.logout,
     }
     if method in gate and gate[method] is None:
-        raise UnsupportedAcpSetting(f"the agent does not offer {method}")
+        raise UnsupportedSetting(f"the agent does not offer {method}")
     match method:
         case "set_mode":
             return settings.change_mode(session, _text(params, "mode"))

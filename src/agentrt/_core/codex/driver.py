@@ -18,6 +18,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, ValidationError
 
 from ..errors import LocalProtocolError, RemoteProtocolError
 from ..limits import Limits
+from ..model.choices import UnsupportedSetting
 from ..model.content import Audio, Block, JsonObject, Text
 from ..model.driver import (
     CallReturned,
@@ -53,7 +54,7 @@ from .ignored import IGNORED
 from .opening import CodexHandshake, NoParams
 from .outcome import CodexNotices, CodexTurnUsage, error_of, finished, session_usage
 from .requests import CodexRequests
-from .settings import CodexSettings, UnsupportedCodexSetting
+from .settings import CodexSettings
 from .speech import CodexTranslator, user_input
 from .turn import CodexTurn, CodexTurnInput, CodexTurns
 
@@ -229,7 +230,7 @@ class CodexDriver:
             raise LocalProtocolError(f"{method} cannot be called directly: use {OWN[method]}")
         try:
             sent, request, made = self._resolve(thread, method, params)
-        except UnsupportedCodexSetting as error:
+        except UnsupportedSetting as error:
             self._channel.out.append(CallReturned(call, error=ErrorInfo("unsupported", str(error))))
             return self._channel.take()
 
@@ -280,7 +281,7 @@ class CodexDriver:
                 agent = str(params.get("task"))
                 running = self._agents.running_turn(agent)
                 if running is None:
-                    raise UnsupportedCodexSetting(f"codex has no running task {agent!r} to stop")
+                    raise UnsupportedSetting(f"codex has no running task {agent!r} to stop")
                 stop = wire.TurnInterruptParams(thread_id=agent, turn_id=running)
                 return "turn/interrupt", stop, None
             case _:

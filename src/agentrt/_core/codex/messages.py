@@ -124,11 +124,6 @@ WebSearchAction: TypeAlias = (
 )
 
 
-class CollabAgentState(CodexMessage):
-    status: str
-    message: str | None = None
-
-
 class ImageGenerationInputImage(CodexMessage):
     path: str
 
@@ -497,10 +492,6 @@ class TurnStartParams(CodexMessage):
     thread_id: str
     input: list[UserInput]
     output_schema: Any = None
-
-
-class TurnStartResponse(CodexMessage):
-    turn: CodexTurnRecord
 
 
 class TurnSteerParams(CodexMessage):
@@ -953,12 +944,6 @@ class DynamicToolCallParams(CodexMessage):
     call_id: str
     tool: str
     arguments: Any
-
-
-class McpServerElicitationRequestResponse(CodexMessage):
-    action: str
-    content: Any = None
-    meta: Any = field(default=None, name="_meta")
 
 
 class DynamicToolCallResponse(CodexMessage):

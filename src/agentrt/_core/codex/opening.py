@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct, ValidationError
 
 from ..errors import LocalProtocolError
+from ..model.choices import UnsupportedSetting
 from ..model.content import JsonObject
 from ..model.driver import CommandsSet, ModesSet, Opening, Started, StartFailed, TitleSet
 from ..model.events import ErrorInfo, model_unknown
@@ -19,7 +20,7 @@ from ..wire.jsonrpc import JsonRpcError, JsonRpcResponse
 from ..wire.mcp import ToolInfo
 from . import messages as wire
 from .commands import COMMANDS
-from .settings import EFFORT, REVIEWER, CodexSettings, UnsupportedCodexSetting, mode_of
+from .settings import EFFORT, REVIEWER, CodexSettings, mode_of
 from .speech import CodexTranslator
 
 MAX_HISTORY_PAGES = 1000
@@ -93,7 +94,7 @@ class CodexHandshake:
         opening = self._opening
         try:
             given = self._given()
-        except (UnsupportedCodexSetting, LocalProtocolError) as error:
+        except (UnsupportedSetting, LocalProtocolError) as error:
             self._fail("rejected", str(error))
             return
         request: Struct
@@ -166,7 +167,7 @@ class CodexHandshake:
         config = dict(self._config)
         options = opening.options.get("config", {})
         if unknown := [name for name in options if name != EFFORT]:
-            raise UnsupportedCodexSetting(f"codex has no option {unknown[0]!r}; it has: {EFFORT}")
+            raise UnsupportedSetting(f"codex has no option {unknown[0]!r}; it has: {EFFORT}")
         if EFFORT in options:
             effort = self._settings.first_effort(options[EFFORT], opening.model)
             config["model_reasoning_effort"] = effort

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from ..model.choices import UnsupportedSetting, pick_choice
 from ..model.content import JsonObject
 from ..model.events import Choice, Modes, Option
 from .messages import (
@@ -59,10 +60,6 @@ _SANDBOXES: Final[dict[type, str]] = {
     DangerFullAccessSandboxPolicy: "danger-full-access",
 }
 EFFORT: Final = "effort"
-
-
-class UnsupportedCodexSetting(Exception):
-    """Codex does not offer the requested setting; the text lists its offers."""
 
 
 class CodexSettings:
@@ -126,19 +123,23 @@ class CodexSettings:
         """Return the effort with which a thread begins.
 
         It must be one of its model's, or any model's if codex chooses the model. Raises
-        `UnsupportedCodexSetting`.
+        `UnsupportedSetting`.
         """
         if not isinstance(wanted, str):
-            raise UnsupportedCodexSetting(f"the {EFFORT} is one of its choices, not {wanted!r}")
+            raise UnsupportedSetting(f"the {EFFORT} is one of its choices, not {wanted!r}")
         known = [m for m in self.models if model in (None, m.model, m.display_name)]
         choices = {
             each.reasoning_effort: Choice(each.reasoning_effort, each.reasoning_effort)
             for m in known
             for each in m.supported_reasoning_efforts
         }
-        return _pick(f"value of {EFFORT!r}", wanted, [*choices.values()]) if choices else wanted
+        return (
+            pick_choice(f"value of {EFFORT!r}", wanted, [*choices.values()], owner="codex")
+            if choices
+            else wanted
+        )
 
-    # --- changes; each raises `UnsupportedCodexSetting` if there is no such choice
+    # --- changes; each raises `UnsupportedSetting` if there is no such choice
 
     def change_mode(self, thread: str, wanted: str, roots: list[str]) -> ThreadSettingsUpdateParams:
         """Return the request that changes the mode."""
@@ -152,7 +153,7 @@ class CodexSettings:
 
     def change_model(self, thread: str, model: str) -> ThreadSettingsUpdateParams:
         """Return the request that changes the model."""
-        picked = _pick("model", model, self.view().models)
+        picked = pick_choice("model", model, self.view().models, owner="codex")
         return ThreadSettingsUpdateParams(thread_id=thread, model=picked)
 
     def change_option(
@@ -160,11 +161,13 @@ class CodexSettings:
     ) -> ThreadSettingsUpdateParams:
         """Return the request that changes an option."""
         if option != EFFORT:
-            raise UnsupportedCodexSetting(f"codex has no option {option!r}; it has: {EFFORT}")
+            raise UnsupportedSetting(f"codex has no option {option!r}; it has: {EFFORT}")
         if not isinstance(value, str):
-            raise UnsupportedCodexSetting(f"the {EFFORT} is one of its choices, not {value!r}")
+            raise UnsupportedSetting(f"the {EFFORT} is one of its choices, not {value!r}")
         choices = self._efforts()
-        effort = _pick(f"value of {EFFORT!r}", value, choices) if choices else value
+        effort = (
+            pick_choice(f"value of {EFFORT!r}", value, choices, owner="codex") if choices else value
+        )
         return ThreadSettingsUpdateParams(thread_id=thread, effort=effort)
 
 
@@ -175,9 +178,9 @@ def _mode_with(approval: object, sandbox: SandboxPolicy) -> str | None:
 
 
 def mode_of(wanted: str) -> CodexMode:
-    """Return a mode given by id or name. Raises `UnsupportedCodexSetting`."""
+    """Return a mode given by id or name. Raises `UnsupportedSetting`."""
     choices = [Choice(id, mode.name) for id, mode in MODES.items()]
-    return MODES[_pick("mode", wanted, choices)]
+    return MODES[pick_choice("mode", wanted, choices, owner="codex")]
 
 
 def _policy(mode: CodexMode, roots: list[str]) -> SandboxPolicy:
@@ -188,19 +191,6 @@ def _policy(mode: CodexMode, roots: list[str]) -> SandboxPolicy:
             return DangerFullAccessSandboxPolicy()
         case _:
             return ReadOnlySandboxPolicy()
-
-
-def _pick(what: str, wanted: str, offered: list[Choice]) -> str:
-    """Return the id of a choice given by id or name. Raises `UnsupportedCodexSetting` if there is
-    none."""
-    for choice in offered:
-        if choice.id == wanted:
-            return wanted
-    for choice in offered:
-        if choice.name.casefold() == wanted.casefold():
-            return choice.id
-    known = ", ".join(choice.id for choice in offered) or "none"
-    raise UnsupportedCodexSetting(f"codex has no {what} {wanted!r}; it has: {known}")
 
 
 class CodexSettingsUpdate(Struct, frozen=True, kw_only=True):

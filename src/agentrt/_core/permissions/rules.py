@@ -109,11 +109,6 @@ class PermissionRule:
             f" {_command_rule(self.name, self._what)}"
         )
 
-    @property
-    def is_about_all(self) -> bool:
-        """True if the rule is only a name."""
-        return self._all
-
     def is_about(self, word: str) -> bool:
         """True if the rule's name stands for `word`: `Bash` (commands), `Fetch` (pages), …"""
         return word in (self.name, meaning(self.name))
