@@ -63,6 +63,7 @@ EXPECTATIONS: Final[dict[str, Expectation]] = {
         remembers_after_kill=None,
         notes="loses a conversation that is loaded within the minute in which it began",
     ),
+    "kilo": Expectation(),
     "kimi": Expectation(),
     "vibe": Expectation(notes="asks only in its mode `ask`"),
     "pi": Expectation(
