@@ -126,6 +126,31 @@ def test_a_question_leaves_the_header_and_the_conversation_in_sight(
     assert reading["y"] + reading["height"] <= box["y"] + 1
 
 
+def test_a_question_on_a_phone_leaves_room_for_the_title_and_for_a_message(
+    shown: Shown, shoot: Shoot
+) -> None:
+    page = shown({"session": MODES}, PHONE)
+    ask(page, "ask echo hello")
+    page.get_by_role("alertdialog").wait_for()
+    shoot(page, "question-390")
+    for name, least in (("header.bar h1", 90), ("#prompt", 90)):
+        box = page.locator(name).bounding_box()
+        assert box is not None
+        assert box["width"] >= least, name
+    expect(page.locator("header.bar .phase")).to_contain_text("Needs your answer")
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (640, 400), (390, 844), (320, 640)])
+def test_the_page_itself_never_scrolls_sideways(shown: Shown, width: int, height: int) -> None:
+    page = shown({"session": MODES}, {"viewport": {"width": width, "height": height}})
+    page.get_by_label("Message the agent").wait_for()
+    whole = "document.documentElement.scrollWidth"
+    assert page.evaluate(whole) <= width
+    ask(page, "ask echo hello")
+    page.get_by_role("alertdialog").wait_for()
+    assert page.evaluate(whole) <= width
+
+
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
 def test_the_mode_and_the_model_are_in_sight_and_a_mode_that_does_not_ask_stands_out(
     shown: Shown, shoot: Shoot, size: dict[str, Any]

@@ -23,7 +23,7 @@ export function count(count: number): string {
 
 export function money(cost: number, currency?: string | null): string {
   const sign = !currency || currency === "USD" ? "$" : `${currency} `;
-  return `${sign}${cost.toFixed(cost && cost < 1 ? 4 : 2)}`;
+  return `${sign}${cost.toFixed(cost && cost < 0.1 ? 4 : 2)}`;
 }
 
 /** The time of day, or the day if it is another one */

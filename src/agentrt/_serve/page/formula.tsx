@@ -24,7 +24,7 @@ export class FormulaView extends Still<FormulaProps> {
     const { tree } = this.known;
     if (this.known.source !== source || !tree) return <code class="tex">{running(source)}</code>;
     return (
-      <span class={display ? "formula display" : "formula"} role="math" aria-label={running(source)}>
+      <span class={display ? "formula display" : "formula"} role="math" tabIndex={display ? 0 : undefined} aria-label={running(source)}>
         {drawn(tree)}
       </span>
     );
