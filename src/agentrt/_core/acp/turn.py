@@ -15,7 +15,7 @@ from __future__ import annotations
 import enum
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
@@ -27,6 +27,9 @@ REMEMBERED_MESSAGES: Final = 64
 
 class AcpTurnState(enum.Enum):
     """The state of the prompt in flight and of the agent."""
+
+    if not TYPE_CHECKING:
+        __hash__ = object.__hash__  # implemented in C; members are singletons
 
     IDLE = "idle"
     """No prompt is in flight and the agent is not busy."""
@@ -44,6 +47,9 @@ class AcpTurnState(enum.Enum):
 
 class AcpTurnInput(enum.Enum):
     """An event that changes the state."""
+
+    if not TYPE_CHECKING:
+        __hash__ = object.__hash__  # implemented in C; members are singletons
 
     PROMPT = "prompt"
     """A prompt is sent."""

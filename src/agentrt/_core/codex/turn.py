@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections import OrderedDict
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
@@ -18,6 +18,9 @@ REMEMBERED_TURNS: Final = 64
 
 class CodexTurnState(enum.Enum):
     """The state of a turn."""
+
+    if not TYPE_CHECKING:
+        __hash__ = object.__hash__  # implemented in C; members are singletons
 
     SENT = "sent"
     """The prompt was sent; codex's id of the turn is not known."""
@@ -32,6 +35,9 @@ class CodexTurnState(enum.Enum):
 
 class CodexTurnInput(enum.Enum):
     """An event that changes the state of a turn."""
+
+    if not TYPE_CHECKING:
+        __hash__ = object.__hash__  # implemented in C; members are singletons
 
     NAMED = "named"
     """Codex has reported its id, in the response to `turn/start`."""
