@@ -65,6 +65,49 @@ def test_json_inside_a_string_of_json_is_looked_through() -> None:
     assert inner == {"password": REDACTED, "user": "me"}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password:@",
+        "DB_PASSWD:@",
+        "SharedAccessSignature=sr=@",
+        "Ocp-Apim-Subscription-Key: @",
+        "x-functions-key: @",
+        "client-key-data: @",
+        "keytool -storepass @",
+        "openssl rsa -passin pass:@",
+        "curl --oauth2-bearer @ https://example.com",
+        "npm config set //registry.example.com/:_authToken @",
+        "setx API_KEY @",
+        "ENV SERVICE_TOKEN @",
+        "set -gx API_KEY @",
+        "requirepass @",
+    ],
+)
+@pytest.mark.parametrize("depth", range(3))
+def test_a_secret_is_found_in_each_way_to_write_it(text: str, depth: int) -> None:
+    line = text.replace("@", "Zk3vQ8rT1xWm5YbN")
+    for _ in range(depth):
+        line = json.dumps({"text": line})
+    assert "Zk3v" not in Redaction().text(line)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "std::token::next",
+        "token:value",
+        "password:required",
+        "key-value:Pair",
+        "ENV PUBLIC_KEY path",
+        "requirepass is a setting",
+        "set -x TOKEN and more",
+    ],
+)
+def test_code_and_prose_with_such_a_name_stay(text: str) -> None:
+    assert Redaction().text(text) == text
+
+
 @for_each("password", ['hun"ter\\2', "a\\", "ü\n/ë", '\\"', "x" * 300])
 @for_each("ascii_only", [True, False])
 @for_each("depth", range(4))

@@ -96,7 +96,7 @@ SHAPES: Final = (
     (r"CFPAT-", r"[\w-]{30,}"),  # Contentful
     (r"EAAC?", r"[A-Za-z0-9]{60,}"),  # Meta, Square
     (r"xkeysib-", r"[a-f0-9]{40,}"),  # Brevo
-    (r"\d{8,10}:AA", r"[\w-]{30,}"),  # Telegram
+    (r"(?:bot)?\d{8,10}:AA", r"[\w-]{30,}"),  # Telegram
     (r"[MNO][A-Za-z0-9]{23,27}\.", r"[\w-]{6}\.[\w-]{27,}"),  # Discord
 )
 """Prefixes of keys and tokens, which are secrets everywhere if the rest matches, too.
@@ -117,10 +117,11 @@ _WEBHOOKS: Final = (
 
 _STRONG: Final = (
     r"api[-_.]?key|access[-_.]?key|private[-_.]?key|secret(?:[-_.]?key(?:[-_.]?base)?)?"
-    r"|(?:account|sharedaccess|shared[-_]access|encryption|signing|master|storage|deploy|service"
-    r"|auth|session|client|hmac|jwt|aes|app)[-_.]?key"
+    r"|(?:account|subscription|functions?|sharedaccess|shared[-_]access|encryption|signing"
+    r"|master|storage|deploy|service|auth|session|client|hmac|jwt|aes|app)[-_.]?key"
     r"|token|passw(?:or)?d|passphrase|passcode|credentials?|authorization|bearer|set-cookie|cookie"
-    r"|[-_.]pass|[-_.]pwd|[-_]pat|[-_]auth|[-_.]dsn|connection[-_]?string|webhook(?:[-_.]?url)?"
+    r"|[-_.]pass|[-_.]pwd|[-_]pat|[-_]auth|[-_.]dsn|connection[-_]?string|[-_](?:key|token)-data"
+    r"|sharedaccesssignature|webhook(?:[-_.]?url)?"
 )
 """Endings of names whose value is a secret."""
 _WEAK: Final = r"auth|pwd|pass|sig|signature"
@@ -144,9 +145,15 @@ _SIGNS: Final = (
     ("scheme", r"(?i:bearer|basic)[ \t]"),
     (
         "option",
-        r"--?(?i:[a-z][\w-]{0,30}[-_])?(?i:pass(?:word|wd|phrase)?|token|secret|api-?key|key-id"
-        r"|access-key|secret-key|requirepass|pat|credentials?|authorization)"
+        r"--?(?i:[a-z][\w-]{0,30}[-_])?(?i:(?:store|key)?pass(?:word|wd|phrase|in|out)?|token"
+        r"|secret|api-?key|key-id|oauth2-bearer|access-key|secret-key|requirepass|pat"
+        r"|credentials?|authorization)"
         r"(?:[ \t]|\\{0,63}[\"'][ \t]{0,8}[, ])",
+    ),
+    (
+        "variable",
+        r"(?:setx|ENV|set -[A-Za-z]{1,4}) [A-Z0-9_]{0,60}"
+        r"(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASS|CREDENTIALS?) |_auth(?:Token|) |requirepass ",
     ),
     ("user", r"-(?:u|-user|U|-proxy-user)(?:[ =]|\\{0,63}[\"'])"),
     ("login", r"(?:sshpass|mysql|mariadb|mysqldump|mysqladmin|redis-cli|docker login|smbclient) "),
@@ -315,6 +322,11 @@ class _Scanner:
             return None
         return self._argument(sign.end())
 
+    def variable(self, sign: re.Match[bytes]) -> Span:
+        """Match the word after the name of a variable or a setting, as in `ENV API_KEY value`."""
+        found = self._argument(sign.end())
+        return found if found is not None and _is_random(self.line[slice(*found)], 8) else None
+
     def _argument(self, start: int) -> Span:
         """Match a word of a command, or of a list of words."""
         found = _WORD.match(self.line, start)
@@ -409,9 +421,10 @@ class _Scanner:
             return self._judged(value, self._end_of_string(value, depth), weak)
         if found["quote"] == b"'":
             return self._judged(value, _end_in_apostrophes(self.line, value), weak)
-        is_pair = self.line[start - 1 : start] == b":" and not found["space"]
-        if depth or in_apostrophes or is_pair:  # code, such as a::token::b
+        if depth or in_apostrophes:
             return None
+        # Code, such as a::token::b or token:value, unless the value looks generated.
+        weak |= self.line[start - 1 : start] == b":" and not found["space"]
         scheme = _SCHEME.match(self.line, value)
         first = value if scheme is None else scheme.end()
         # A value may be long and full of signs, so its beginning decides.
