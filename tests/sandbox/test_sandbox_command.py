@@ -44,6 +44,8 @@ def test_a_command_runs_in_the_sandbox_of_a_folder(agentrt_in: Agentrt, project:
     assert "No such file" in done.stderr
     assert (project / "made").read_text() == "1\n"
     assert agentrt_in("sandbox", "--", "sh", "-c", "kill -9 $$").returncode == 137
+    shell = agentrt_in("sandbox")  # which reads commands from an empty input
+    assert (shell.returncode, shell.stderr) == (0, "")
     missing = agentrt_in("sandbox", "--", "no-such-program")
     assert missing.returncode == 4
     assert missing.stderr.startswith("agentrt: 'no-such-program' is not found inside the sandbox")

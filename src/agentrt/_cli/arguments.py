@@ -659,7 +659,11 @@ def _fill_sandbox(sandbox: argparse.ArgumentParser) -> None:
     sandbox.add_argument("--cwd", metavar="DIR", help="the folder that can be written")
     _add_sandbox(sandbox)
     sandbox.add_argument(
-        "words", metavar="COMMAND", nargs="*", help="the command, after -- (default: a shell)"
+        "words",
+        metavar="COMMAND",
+        nargs="*",
+        default=[],
+        help="the command, after -- (default: a shell)",
     )
 
 
