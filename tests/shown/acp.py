@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -13,7 +13,7 @@ import msgspec
 from agentrt.effects import ServiceRequested, TurnFinished
 from model.talk import Talk
 
-from .leaves import Examples, Leaf, leaves_of
+from .leaves import Example, Examples, Leaf, leaves_of
 from .probe import Events, Shown, declared, probe
 
 FOLDER: Final = Path(__file__).parents[1] / "acp"
@@ -76,18 +76,22 @@ def play(version: int, method: str, params: Any) -> Events:
     return events
 
 
+def examples(version: int, method: str) -> Iterator[Example]:
+    """Yield the examples of a message."""
+    schema: dict[str, Any] = json.loads(VERSIONS[version].schema.read_text())["$defs"]
+    definition = next(schema[name] for name in MESSAGES[method] if name in schema)
+    return Examples(schema, FIXED, PREFERRED).of(method, definition)
+
+
 def shown(version: int) -> Shown:
     """Return where each leaf of an agent's messages shows."""
-    schema: dict[str, Any] = json.loads(VERSIONS[version].schema.read_text())["$defs"]
-    examples = Examples(schema, FIXED, PREFERRED)
     found: Shown = {}
-    for method, names in MESSAGES.items():
-        definition = next(schema[name] for name in names if name in schema)
+    for method in MESSAGES:
 
         def send(params: Any, method: str = method) -> Events:
             return play(version, method, params)
 
-        found |= probe(examples.of(method, definition), send)
+        found |= probe(examples(version, method), send)
     return found
 
 

@@ -332,7 +332,11 @@ TRIES: Final = 10
 @cache
 def shown() -> Shown:
     """Return where each leaf of the recorded messages shows."""
-    found = recordings()
+    return shown_in(recordings(), play)
+
+
+def shown_in(found: list[Recording], play: Callable[[Recording], Events]) -> Shown:
+    """Return where each leaf of some recordings shows. `play` returns a recording's events."""
     before = [play(recording) for recording in found]
     whole = [json.dumps(events) for events in before]
     table: Shown = {}
