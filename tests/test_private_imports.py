@@ -18,7 +18,7 @@ import pytest
 TESTS = Path(__file__).parent
 INSIDE = TESTS / "inside"
 
-FILES = 172
+FILES = 171
 """Files outside of `inside` that import private names: this number may only fall."""
 
 NAMES = 506

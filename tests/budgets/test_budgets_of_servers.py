@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import agentrt
-from agentrt._core.limits import parse_budget
 from agentrt.config import load_config
 from agentrt.errors import BudgetExceeded
+from agentrt.unattended import budget_from
 from agentrt.web import Tenant
 
 pytestmark = pytest.mark.usefixtures("forked_demo")
@@ -39,8 +39,8 @@ async def test_a_runtimes_budget_counts_all_sessions() -> None:
 
 def test_a_budget_in_the_configuration_is_checked() -> None:
     config = load_config(env={}, flags={"unattended": {"budget": "5usd, 2Mtok"}})
-    assert config.unattended.budget is not None
-    parsed = parse_budget(config.unattended.budget)
+    parsed = budget_from(config.unattended.budget)
+    assert parsed is not None
     assert (parsed.usd, parsed.tokens, parsed.turns) == (5, 2_000_000, None)
     with pytest.raises(agentrt.AgentrtError, match=r"unattended.budget: '5 bananas'"):
         load_config(env={}, flags={"unattended": {"budget": "5 bananas"}})

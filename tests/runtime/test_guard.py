@@ -197,7 +197,7 @@ async def test_a_python_that_does_not_start_is_a_start_error(
 
 HOST = """
 import os, signal, sys, trio
-from agentrt._core.limits import Limits
+from agentrt import Limits
 from agentrt._core.process.pipes import read_loop
 from agentrt._core.process.process import open_process
 

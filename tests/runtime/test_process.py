@@ -307,7 +307,7 @@ async def test_an_agent_that_leaves_at_the_end_of_its_input_gets_no_signal() -> 
 
 HOST_THAT_FORKS = """
 import os, signal, sys, trio
-from agentrt._core.limits import Limits
+from agentrt import Limits
 from agentrt._core.process.process import close, open_process
 
 async def main():

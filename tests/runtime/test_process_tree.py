@@ -227,7 +227,7 @@ async def test_a_walk_that_hangs_does_not_stop_the_ladder(monkeypatch: pytest.Mo
 
 HOST_THAT_ADOPTS = """
 import ctypes, sys, trio
-from agentrt._core.limits import Limits
+from agentrt import Limits
 from agentrt._core.process.process import open_process
 
 assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER, as PID 1 is
@@ -251,7 +251,7 @@ def test_a_host_that_adopts_orphans_reaps_them() -> None:
 
 HOST_AS_PID_1 = """
 import os, trio
-from agentrt._core.limits import Limits
+from agentrt import Limits
 from agentrt._core.process.process import open_process
 
 def zombies():
