@@ -10,6 +10,9 @@ import pytest
 
 from browser.kit import Server, ask, phase, scripted, serving, turn
 from browser.pages import NewPage, Page, Shoot, expect
+from browser.test_access import axe, violations
+
+__all__ = ["axe"]  # a fixture
 
 pytestmark = pytest.mark.slow
 
@@ -142,6 +145,7 @@ def test_a_folder_for_a_new_session_is_chosen_from_a_list(folder: Path, page: Pa
 FORMULAS = (
     "Inline $e^{i\\pi} + 1 = 0$, and \\(\\sqrt{2}\\).\n\n$$\n\\frac{a}{b}\n$$\n\n"
     "It costs $5 and then $10, in $HOME.\n\n"
+    f"$$\n{' + '.join(f'x_{{{number}}}' for number in range(60))}\n$$\n\n"
 )
 HOSTILE_FORMULAS = (
     "$\\href{javascript:alert(1)}{x}$ and $\\includegraphics{https://a.example/x.png}$ and"
@@ -151,7 +155,7 @@ HOSTILE_FORMULAS = (
 
 
 def test_formulas_are_shown_as_mathml_and_money_as_it_is(
-    tmp_path: Path, new_page: NewPage, shoot: Shoot
+    tmp_path: Path, new_page: NewPage, shoot: Shoot, axe: str
 ) -> None:
     file = tmp_path / "texts.json"
     file.write_text(json.dumps({"math": FORMULAS + HOSTILE_FORMULAS}))
@@ -163,6 +167,8 @@ def test_formulas_are_shown_as_mathml_and_money_as_it_is(
         expect(page.locator(".transcript math msqrt")).to_be_visible()
         expect(page.locator(".transcript .formula.display mfrac")).to_be_visible()
         shoot(page, "formulas")
+        page.set_viewport_size({"width": 320, "height": 640})  # where some have to be scrolled
+        assert "\n".join(violations(page, axe)) == ""
         text = page.locator(".transcript").inner_text()
         assert "It costs $5 and then $10, in $HOME." in text
         inside = "all => all.flatMap((each) => [...each.querySelectorAll('*')])"
