@@ -9,7 +9,7 @@ import agentrt
 
 from .lab import Lab
 from .modelserver.scripts import Script, Shell, Text, prompt_for
-from .story import session_with
+from .story import GATE, session_with, until
 from .test_claude_background import sub_agent
 
 pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", ["claude-agent-acp"])]
@@ -53,8 +53,8 @@ async def test_the_work_of_a_sub_agent_is_below_its_card_and_its_task(
 
 async def test_a_sub_agent_is_stopped_by_its_task(lab: Lab) -> None:
     script: Script = [
-        [sub_agent([Shell("sleep 600")], [Text("Slept.")], background=True)],
-        [Text("It sleeps.")],
+        [sub_agent([Shell(f"touch began; {GATE}")], [Text("Slept.")], background=True)],
+        [Text("It waits.")],
         [Text("It was stopped.")],
     ]
     with trio.fail_after(PATIENCE):
@@ -62,11 +62,12 @@ async def test_a_sub_agent_is_stopped_by_its_task(lab: Lab) -> None:
             session_with(lab, permissions=agentrt.allow_all) as (session, story),
             session.prompt(prompt_for(script)) as turn,
         ):
-            async for event in turn:
-                match event:
-                    case agentrt.events.PermissionClosed():
-                        [task] = session.background_tasks
-                        await session.stop_task(task.id)
+            await until((lab.work / "began").exists)
+            [task] = session.background_tasks
+            await session.stop_task(task)
+            async for _ in turn:
+                pass
     last = story.all(agentrt.events.TaskChanged)[-1].task
-    assert last.status in ("cancelled", "failed", "completed")
+    assert last.status == "cancelled"
     assert turn.result.outcome == "completed"
+    assert "Slept." not in str(story.outline())
