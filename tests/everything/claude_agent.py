@@ -304,7 +304,8 @@ def steps(uuid: str) -> list[list[Message]]:
 
 def main() -> None:
     pipe = Path(sys.argv[1])
-    text = json.loads(sys.argv[2]) if len(sys.argv) > 2 else ""
+    # What follows may also be the options of Claude Code itself.
+    text = next((json.loads(each) for each in sys.argv[2:3] if each.startswith('"')), "")
     for message in received():
         if message["type"] == "control_request":
             body = {"subtype": "success", "request_id": message["request_id"]}
