@@ -140,15 +140,15 @@ PROJECT_FILES: Final[tuple[ProjectFile, ...]] = (
         ".vibe/agents .vibe/mcp.json .vibe/plugins .vibe/prompts .vibe/skills .vibe/tools",
         "vibe",
     ),
-    # --- read by several agents (for those without a protocol test: found with strace in a new
-    # session of auggie 0.36, droid 0.215, grok 1.0.41, kilo, pi-acp 0.0.34 and qoder 1.1.52)
+    # --- of several agents. Strace showed what a new session reads of auggie 0.36, droid 0.215,
+    # grok 1.0.41, kilo, pi-acp 0.0.34 and qoder 1.1.52.
     *_files(_PARTS, ".agents/hooks .agents/plugins .agents/tools",
             "vibe", "codex", "droid", "grok"),
     *_files(_PARTS, ".agents/skills",
             "vibe", "codex", "auggie", "droid", "grok", "kilo", "pi"),
     *_files(_PARTS, ".agents/commands .agents/workflows", "auggie", "droid", "grok"),
     *_files(_PARTS, ".agent/hooks .agent/skills .agent/commands", "droid"),
-    # --- other agents, from their documentation and from what they were seen to read
+    # --- other agents, from their documentation, and those of above from strace, too
     *_files(_PARTS, ".cursor/hooks.json .cursor/mcp.json .cursor/commands .cursor/skills"
             " .cursor/workflows", "cursor", "grok"),
     *_files(_PARTS, ".cursor/cli.json .cursor/environment.json .cursor/hooks .cursor/agents"
