@@ -373,6 +373,94 @@ class Target:
         return _judge_git_config(arguments) if name == "config" else NOTHING
 
 
+# --- what a program runs for its caller
+
+
+def passed_on(words: Sequence[ShellWord], named: int) -> list[list[ShellWord]] | None:
+    """Return the commands that a command runs because of its arguments, such as `id` in
+    `find -exec id ;`.
+
+    `named`: the number of words at its beginning that a rule names. A command that begins among
+    them belongs to the rule. Returns `None` if the arguments make the program run something that
+    cannot be read.
+    """
+    name = _name(words[0].text)
+    kind = kind_of(name)
+    arguments = words[1:]
+    if isinstance(kind, Launcher):
+        return _launched(words, named, kind)
+    if isinstance(kind, Data):
+        return None if _runs_option(kind, words, named) else []
+    if kind == Special("find"):
+        return _executed(words, named)
+    if kind == Special("git"):
+        return None if _git_runs_option(words, named) else []
+    if kind == Special("awk"):
+        return [] if named > 1 or awk_runs_nothing(arguments) else None
+    if kind == Special("sed"):
+        return [] if named > 1 or sed_runs_nothing(arguments) else None
+    return []
+
+
+def _launched(
+    words: Sequence[ShellWord], named: int, kind: Launcher
+) -> list[list[ShellWord]] | None:
+    walked = walk(kind, words[1:])
+    if walked.unsure or walked.lines or walked.settings:
+        return None
+    if walked.ends or not walked.rest:
+        return []
+    begin = len(words) - len(walked.rest)
+    inner = _with_input(walked.rest, walked.values) if kind.adds else list(walked.rest)
+    return passed_on(inner, named - begin) if begin < named else [inner]
+
+
+def _executed(words: Sequence[ShellWord], named: int) -> list[list[ShellWord]] | None:
+    """Return the commands of `find -exec`."""
+    if any(word.split for word in words):
+        return None
+    found: list[list[ShellWord]] = []
+    at = 1
+    while at < len(words):
+        at += 1
+        if words[at - 1].text not in _EXECUTES:
+            continue
+        begin = at
+        while at < len(words) and not _ends_command(words, at):
+            at += 1
+        inner = [_replaced(word, "{}") for word in words[begin:at]]
+        if inner and begin < named:
+            further = passed_on(inner, named - begin)
+            if further is None:
+                return None
+            found += further
+        elif inner:
+            found.append(inner)
+    return found
+
+
+def _runs_option(data: Data, words: Sequence[ShellWord], named: int) -> bool:
+    """True if an option that the rule does not name makes a program run something."""
+    rest = words[max(named, 1) :]
+    if data.runs and any(word.split for word in rest):
+        return True
+    return running_option(data, rest) is not None
+
+
+def _git_runs_option(words: Sequence[ShellWord], named: int) -> bool:
+    walked = walk(GIT_OPTIONS, words[1:])
+    if walked.unsure:
+        return True
+    if any(
+        name == "-c" and not GIT_SAFE_SETTINGS.fullmatch(value.partition("=")[0])
+        for name, value in walked.values
+    ):
+        return True
+    data = GIT.get(walked.rest[0].text) if walked.rest else None
+    begin = len(words) - len(walked.rest)
+    return data is not None and _runs_option(data, walked.rest, named - begin)
+
+
 # --- kinds that do not depend on the target
 
 

@@ -16,7 +16,7 @@ from ..sandbox.access import NETWORK, PROGRAM, READ, WRITE, Access, HostAccess, 
 from ..sandbox.hosts import HostPattern
 from .pages import named_pages, normal_host, only_pages
 from .paths import PathPattern, ResolvedPath, absolute_path, fits_name
-from .programs import NOTHING, Judgement, Target, Verdict
+from .programs import NOTHING, Judgement, Target, Verdict, passed_on
 from .request_facts import JudgedRequest, RequestFacts, is_shell, literal_script
 from .script import HOLE, ShellCommand, ShellScript
 from .shell import read_script
@@ -352,18 +352,20 @@ class PermissionRule:
             all(self._pattern.fits(place, seen.cwd)) for place in places
         )
 
-    def covers_command(self, command: ShellCommand) -> bool:
-        """True if the command begins with the rule's words."""
+    def words_covered(self, command: ShellCommand) -> int:
+        """Return the number of words that the command and the rule begin with; 0 if the rule does
+        not cover the command."""
         target = self._target
         if target is None or not command.words or len(target.words) > len(command.words):
-            return False
+            return 0
         if target.exact and len(target.words) != len(command.words):
-            return False
+            return 0
         begin = command.words[: len(target.words)]
-        return all(
+        covers = all(
             word.plain and word.text == wanted
             for word, wanted in zip(begin, target.words, strict=True)
         )
+        return len(begin) if covers else 0
 
 
 def covered(rules: Sequence[PermissionRule], request: JudgedRequest | RequestFacts) -> bool:
@@ -391,12 +393,16 @@ def _covers_script(rules: Sequence[PermissionRule], script: ShellScript, depth: 
 
 
 def _covers_command(rules: Sequence[PermissionRule], command: ShellCommand, depth: int) -> bool:
-    if command.sets or not all(word.sure for word in command.words):
+    if command.sets or depth > 3 or not all(word.sure for word in command.words):
         return False
     if not all(map(_is_harmless, command.redirects)):
         return False
-    if any(rule.covers_command(command) for rule in rules):
-        return True
+    named = [count for rule in rules if (count := rule.words_covered(command))]
+    if named:
+        inner = passed_on(command.words, max(named))
+        return inner is not None and all(
+            _covers_command(rules, ShellCommand(words), depth + 1) for words in inner
+        )
     match [word.text for word in command.words]:
         case [shell, "-c" | "-lc", text] if is_shell(shell):
             return _covers_script(rules, read_script(text, depth + 1), depth + 1)
