@@ -10,7 +10,7 @@ from typing import Final
 
 IGNORED: Final[dict[str, str]] = {
     "keep_alive": "keeps the connection open",
-    "tool_progress": "a heartbeat of a running tool",
+    "tool_progress": "a sign of life, every 30 s; its seconds are those since the call opened",
     "tool_use_summary": "the calls and their results are shown themselves",
     "transcript_mirror": "a copy of other messages",
     "active_goal": "about the interface of Claude Code",
