@@ -12,7 +12,7 @@ import logging
 import sys
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -740,9 +740,18 @@ def run(world: Callable[[], World], seed: int, seconds: float) -> World:
 
 
 def _first(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
+    """Return what was found: the rest of a group failed because the world ended with it."""
+    errors = list(_leaves(error))
+    found = (each for each in errors if isinstance(each, AssertionError | trio.TooSlowError))
+    return next(found, errors[0])
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _leaves(each)
+    else:
+        yield error
 
 
 def explore(seeds: Iterable[int], seconds: float | None, *, trace: bool) -> bool:

@@ -36,7 +36,7 @@ def test_commands_reach_their_sessions_once_and_in_order_whatever_happens(seeds:
         servers += len(world.everyone)
     assert statements > 800 * len(seeds)  # something happened
     assert prompts > 16 * len(seeds)
-    assert servers >= 6 * len(seeds)
+    assert servers > 5 * len(seeds)
 
 
 @pytest.mark.slow
@@ -155,7 +155,7 @@ PLANTED: dict[str, tuple[int, list[Change]]] = {
         [(Host, "_watch", _watch_nothing)],
     ),
     "a session is owned that nobody has opened": (
-        17,
+        26,
         [(StoreService, "claiming", lambda self, session: nullcontext())],
     ),
     "a client is shown what it knows already as if it were new": (

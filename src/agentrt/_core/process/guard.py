@@ -249,10 +249,11 @@ class guard:
                 await shared.start()
             else:
                 await trio.lowlevel.checkpoint()
-        except BaseException as error:
+        except (OSError, RuntimeError) as error:  # the second: no thread available
+            await self.__aexit__()  # noqa: ASYNC120 - shields itself, with a deadline
+            raise AgentStartError(f"the guard program could not be started: {error}") from error
+        except BaseException:
             await self.__aexit__()  # noqa: ASYNC102 - shields itself, with a deadline
-            if isinstance(error, OSError | RuntimeError):  # the second: no thread available
-                raise AgentStartError(f"the guard program could not be started: {error}") from error
             raise
         return shared.token
 
