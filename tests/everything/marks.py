@@ -32,7 +32,7 @@ CLAUDE: Final[list[tuple[str, ...]]] = [
     ("hint-words",),
     ("summarised",),
     (COMMAND,),
-    ("last-words", USED, "1.2 s|1.234|first token 1 s", "0.4242", "3,333|3.3K|3333"),
+    ("last-words", USED, "1.2 s|1.234|first token 1 s", "0.4242|$0.42", "3,333|3.3K|3333"),
 ]
 """Of `claude_agent.py`."""
 

@@ -11,7 +11,7 @@ import { sameShape, tree, type Outline } from "./shape.js";
 import { sendingHere } from "./pending.js";
 import { Row, Run, Sent } from "./rows.js";
 import type { RowOf } from "./runs.js";
-import { beforePainting, listen, model, setUi, show, ui } from "./store.js";
+import { beforePainting, listen, model, setUi, ui } from "./store.js";
 import { Windowed } from "./windowed.js";
 
 /** Pixels from the beginning at which whoever scrolls up gets what was before. */
@@ -28,8 +28,7 @@ interface TranscriptProps {
 export class Transcript extends Component<TranscriptProps> {
   box: HTMLElement | null = null;
   following = new Following();
-  windowed = new Windowed(() => this.drawApart());
-  apart = 0;
+  windowed = new Windowed(() => this.forceUpdate());
   /** A row and its number: what comes in before it changes no number behind it. */
   anchor = { id: "", number: 0 };
   /** Another one only if it is not what it was: not while texts grow. */
@@ -47,15 +46,6 @@ export class Transcript extends Component<TranscriptProps> {
     // After what has changed is drawn, also when the browser shows no frames.
     this.unlisten = listen(() => this.followSoon());
     box.addEventListener("scroll", () => box.scrollTop < TOP && !ui().atEnd && lookBack(), { passive: true });
-  }
-
-  /** Draw other blocks, in a task of their own: keys wait for no more than that. */
-  drawApart() {
-    this.apart ||= setTimeout(() => {
-      this.apart = 0;
-      this.forceUpdate();
-      show();
-    });
   }
 
   /** Once everything is drawn, so that the browser computes the layout once. */
@@ -115,7 +105,6 @@ export class Transcript extends Component<TranscriptProps> {
   }
 
   componentWillUnmount() {
-    clearTimeout(this.apart);
     this.unlisten();
     this.following.stop();
     this.windowed.stop();
