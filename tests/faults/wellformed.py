@@ -45,6 +45,10 @@ def check_log(events: Sequence[Event]) -> None:
                     items[item.id] = item.turn
             case ItemDelta(item=id) | ItemUpdated(item=id):
                 assert id in items or id in late, f"{id} grows and is not open"
+                if isinstance(event, ItemUpdated) and "turn" in event.patch:
+                    assert event.patch["turn"] is None, f"{id} moves to a turn"
+                    assert id in items, f"{id} leaves its turn and is not open"
+                    items[id] = None
             case ItemClosed(item=id):
                 assert id in items, f"{id} closes and is not open"
                 del items[id]
