@@ -94,7 +94,7 @@ def test_waiting_for_an_exit_can_be_cancelled(layer: ProcessLayer) -> None:
 def test_a_layer_reads_the_marker_in_an_environment(layer: ProcessLayer) -> None:
     """Also if it is the first or the last variable, or part of another name or value."""
     for others in ({}, {f"X{MARKER}": "x", "Y": f"{MARKER}=y"}):
-        with child("sh", "-c", "echo; exec cat", **others, **{MARKER: "a:1,b:2"}) as process:
+        with child("sh", "-c", "echo; read x", **others, **{MARKER: "a:1,b:2"}) as process:
             assert process.stdout is not None
             process.stdout.readline()
             assert layer.read_markers(process.pid) == "a:1,b:2"
