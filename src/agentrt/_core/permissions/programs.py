@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
@@ -338,15 +338,7 @@ class Target:
         if any(word.split for word in words):
             return Judgement(Verdict.MAY, "only the shell knows all actions of find")
         found = NOTHING
-        at = 0
-        while at < len(words):
-            at += 1
-            if words[at - 1].text not in _EXECUTES:
-                continue
-            begin = at
-            while at < len(words) and not _ends_command(words, at):
-                at += 1
-            command = [_replaced(word, "{}") for word in words[begin:at]]
+        for _, command in _find_commands(words):
             inner = self.judge_words(command, False, call.cwd, call.budget, call.depth + 1)
             found = max(found, inner, key=_rank)
         return found
@@ -420,7 +412,17 @@ def _executed(words: Sequence[ShellWord], named: int) -> list[list[ShellWord]] |
     if any(word.split for word in words):
         return None
     found: list[list[ShellWord]] = []
-    at = 1
+    for begin, inner in _find_commands(words):
+        further = passed_on(inner, named - begin) if begin < named else [inner]
+        if further is None:
+            return None
+        found += further
+    return found
+
+
+def _find_commands(words: Sequence[ShellWord]) -> Iterator[tuple[int, list[ShellWord]]]:
+    """Yield the commands that `find` runs, each with the index of its first word."""
+    at = 0
     while at < len(words):
         at += 1
         if words[at - 1].text not in _EXECUTES:
@@ -428,15 +430,8 @@ def _executed(words: Sequence[ShellWord], named: int) -> list[list[ShellWord]] |
         begin = at
         while at < len(words) and not _ends_command(words, at):
             at += 1
-        inner = [_replaced(word, "{}") for word in words[begin:at]]
-        if inner and begin < named:
-            further = passed_on(inner, named - begin)
-            if further is None:
-                return None
-            found += further
-        elif inner:
-            found.append(inner)
-    return found
+        if begin < at:
+            yield begin, [_replaced(word, "{}") for word in words[begin:at]]
 
 
 def _runs_option(data: Data, words: Sequence[ShellWord], named: int) -> bool:
