@@ -331,6 +331,33 @@ def test_a_forked_child_of_the_host_does_not_keep_the_agent_s_input_open() -> No
     assert subprocess.check_output(host, text=True, timeout=30) == "0\n"  # no SIGTERM
 
 
+FORK_OF_A_FORK = """
+import os, trio, agentrt
+
+def forked(act):
+    if not (pid := os.fork()):
+        os._exit(act())
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+def lets_go_and_forks():
+    os.closerange(3, 64)
+    kept = [os.pipe() for _ in range(30)]  # with every number that the host had in use
+    return forked(lambda: sum(not os.readlink(f"/proc/self/fd/{end}").startswith("pipe")
+                              for pipe in kept for end in pipe))
+
+async def main():
+    async with agentrt.open_session("demo", cwd="/"):
+        print(forked(lets_go_and_forks))
+
+trio.run(main)
+"""
+
+
+def test_a_fork_of_a_forked_host_keeps_its_own_descriptors() -> None:
+    host = [sys.executable, "-W", "ignore", "-c", FORK_OF_A_FORK]
+    assert subprocess.check_output(host, text=True, timeout=30) == "0\n"
+
+
 async def test_an_agent_with_much_to_say_can_leave_although_nobody_listens_any_more() -> None:
     program = python("import os, sys; os.write(1, b'x' * 2**20); sys.stdin.read(); sys.exit(7)")
     with trio.fail_after(5):

@@ -71,6 +71,7 @@ def _forget() -> None:
     for number in numbers:
         os.dup2(null, number, inheritable=False)
     os.close(null)
+    _streams.clear()  # a fork of this process may use the numbers for something else
 
 
 if hasattr(os, "register_at_fork"):
