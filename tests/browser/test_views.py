@@ -98,6 +98,19 @@ def test_the_palette_goes_to_what_a_few_letters_name(page: Page, shoot: Shoot) -
     expect(field).to_have_value("a text for later")
 
 
+def test_keys_are_taken_in_their_order_even_if_no_frame_is_drawn_between_them(page: Page) -> None:
+    turn(page, "say hello")
+    page.evaluate("() => { window.requestAnimationFrame = () => 0; }")
+    for _ in range(5):
+        page.keyboard.press("Control+k")
+        page.keyboard.type("kybrdshort")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
+        page.keyboard.press("Escape")
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("dialog", name="Commands")).to_be_visible()
+
+
 def test_the_outline_leads_to_a_prompt_and_to_what_is_searched(page: Page, shoot: Shoot) -> None:
     for number in range(4):
         turn(page, f"say hello number {number}")

@@ -3,6 +3,7 @@
 import { Component } from "preact";
 import { Notes } from "./banner.js";
 import { icon, instead } from "./html.js";
+import { show } from "./store.js";
 
 interface DialogProps {
   label: string;
@@ -23,17 +24,23 @@ export class Dialog extends Component<DialogProps> {
     this.box?.close();
   }
 
-  render({ label, onClose, children, kind }: DialogProps) {
+  /** Close it before the next key, which belongs to the page. */
+  leave() {
+    this.props.onClose();
+    show();
+  }
+
+  render({ label, children, kind }: DialogProps) {
     return (
       <dialog
         ref={(box) => void (this.box = box)}
         class={kind}
         aria-label={label}
-        onCancel={instead(onClose)}
-        onClick={(event: Event) => event.target === this.box && onClose()}>
+        onCancel={instead(() => this.leave())}
+        onClick={(event: Event) => event.target === this.box && this.leave()}>
         <div class="inside">
           {children}
-          <button class="quiet round close" aria-label="Close" onClick={onClose}>
+          <button class="quiet round close" aria-label="Close" onClick={() => this.leave()}>
             {icon("close")}
           </button>
         </div>

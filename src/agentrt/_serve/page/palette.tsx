@@ -95,10 +95,16 @@ export class Palette extends Component {
     queueMicrotask(entry.run); // the dialog has given back the focus, which the command may move
   }
 
-  render() {
+  /** The entries for the words, and the number of the chosen one. */
+  found() {
     const shown = best(entries(), ({ name }) => name, this.words.trim()).slice(0, ROWS);
-    const at = Math.min(this.at, Math.max(0, shown.length - 1));
+    return { shown, at: Math.min(this.at, Math.max(0, shown.length - 1)) };
+  }
+
+  render() {
+    const { shown, at } = this.found();
     const onKey = (event: KeyboardEvent) => {
+      const { shown, at } = this.found(); // more may have been typed since this was drawn
       const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
       if (event.key === "Enter") (event.preventDefault(), this.choose(shown[at]));
       if (!step || !shown.length) return;
