@@ -250,7 +250,7 @@ sed -f it.txt it.txt
 sed --file=it.txt it.txt
 sed --expression='1e rm victim' it.txt
 sed -n '1{e rm victim⏎}' it.txt
-sed 's/x/y/w /root/bin/ls' it.txt
+sed 's/x/y/w /opt/bin/ls' it.txt
 sed 'w x.sh' it.txt; sh x.sh
 sed 'R it.txt' it.txt; sed --ex='1e ./it.sh' it.txt
 vim -c '!rm victim' -c q

@@ -16,7 +16,7 @@ from inside.permissions import PermissionRule, RequestFacts, Verdict
 from tables import for_each
 
 
-def asked(tool: str, input: Any, cwd: str = "/work", **more: Any) -> PermissionRequest:
+def asked(tool: str, input: Any, cwd: str = "/shop", **more: Any) -> PermissionRequest:
     return PermissionRequest(title="", tool=tool, input=input, cwd=cwd, **more)
 
 
@@ -118,9 +118,9 @@ def test_a_command_next_to_an_unknown_key_is_not_allowed(more: dict[str, Any]) -
     [
         {"description": "Show what changed", "timeout": 120000},
         {"run_in_background": False},
-        {"workdir": "/work"},
+        {"workdir": "/shop"},
         {"cwd": "."},
-        {"cwd": "/work/", "yield_time_ms": 1000, "max_output_tokens": 10},
+        {"cwd": "/shop/", "yield_time_ms": 1000, "max_output_tokens": 10},
         {"shell": "/bin/bash", "login": True},
         {"stdin": None, "env": {}},
     ],
@@ -170,7 +170,7 @@ ETC: list[Any] = [
 
 @pytest.fixture
 def work(tmp_path: Path) -> str:
-    """A folder of the depth of `/work`, seen from `/`."""
+    """A folder of the depth of `/shop`, seen from `/`."""
     (tmp_path / "link").symlink_to("/etc")
     return str(tmp_path)
 
@@ -264,7 +264,7 @@ def test_a_command_that_writes_a_denied_path_may_be_denied(line: str) -> None:
         "ls -l /etc",
         "echo x > out.txt",
         "npm test 2>&1 | tail -20",
-        "cp /work/a /work/b",
+        "cp /shop/a /shop/b",
         "echo /etc/x",
         "diff /etc/a b",
     ],
@@ -290,7 +290,7 @@ EDITORS = ["Edit", "str_replace_editor", "str_replace_based_edit_tool"]
 def test_an_editor_s_verb_does_not_hide_its_path(
     tool: str, kind: str, verb: dict[str, Any], path: dict[str, Any]
 ) -> None:
-    request = PermissionRequest(title="", tool=tool, kind=kind, input=verb | path, cwd="/work")
+    request = PermissionRequest(title="", tool=tool, kind=kind, input=verb | path, cwd="/shop")
     assert denies("Edit(/etc/**)", request)
-    other = PermissionRequest(title="", tool=tool, input=verb | {"path": "/work/a"}, cwd="/work")
+    other = PermissionRequest(title="", tool=tool, input=verb | {"path": "/shop/a"}, cwd="/shop")
     assert not denies("Edit(/etc/**)", other)

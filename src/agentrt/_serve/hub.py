@@ -627,7 +627,7 @@ _opened: Final = msgspec.json.Decoder(_Opened)
 
 
 def _listed(log: Log, session: Session | None) -> tuple[object, ...]:
-    """Return what is in the list of sessions and can change with an event of the log."""
+    """Return the fields of the list of sessions that an event of the log can change."""
     state, sandbox = log.state, None if session is None else session.sandbox
     granted = () if sandbox is None else sandbox.granted
     return state.state.phase, state.turn_count, state.title, granted

@@ -365,7 +365,7 @@ class Target:
         return _judge_git_config(arguments) if name == "config" else NOTHING
 
 
-# --- what a program runs for its caller
+# --- the commands that a command's arguments start
 
 
 def passed_on(words: Sequence[ShellWord], named: int) -> list[list[ShellWord]] | None:

@@ -235,7 +235,7 @@ def program_places(
 def _searched(program: str) -> str:
     """Return the interpreter of a script that is searched in `PATH` (`#!/usr/bin/env node`).
 
-    Empty if there is none. A path in the first line does not count: a script of the project could
+    Empty without one. A path in the first line does not count: a script of the project could
     name any file.
     """
     try:

@@ -282,5 +282,5 @@ export const setModelOf = (model: string) => send("session", ofSession({ op: "se
 export const setOption = (option: string, value: string | boolean) =>
   send("session", ofSession({ op: "set_option", option, value }));
 
-/** Take back what the sandbox of the session allows for a host, a path or a program. */
+/** Revoke a permission of the session's sandbox: a host, a path or a program. */
 export const revokeAccess = (target: string) => send("session", ofSession({ op: "revoke", target }));

@@ -76,7 +76,7 @@ const listeners: (() => void)[] = [];
 let frame = 0;
 let timer = 0;
 
-/** Tell components which members of an object have changed: what the server said, and what is `ui`. */
+/** Tell components which members of an object have changed: of the server's messages, and of `ui`. */
 const served: (() => void)[] = [];
 const local: (() => void)[] = [];
 
@@ -225,7 +225,7 @@ const isTyping = () => performance.now() - pressed < TYPING_MS;
 let cost_ms = 1;
 export const frameCost_ms = () => cost_ms;
 
-/** Pause when what was drawn is laid out and painted, which is a task of its own unless it was drawn in one. */
+/** Start the pause once the browser has laid out and painted the page: in a later task, or in this frame. */
 function rest(drawn_ms: number, inFrame: boolean) {
   const end = (begun: number) => {
     const now = performance.now();
@@ -257,7 +257,7 @@ let framing = false;
 /** The session whose messages were drawn. */
 let drawnOf: string | null = null;
 
-/** Draw what the user has changed, and what the server said if this is asked for or another session is shown. */
+/** Draw the user's changes; the server's messages too, if asked for or if another session is shown. */
 function redraw(inFrame: boolean, asked: boolean) {
   cancelAnimationFrame(frame);
   clearTimeout(timer);
@@ -286,5 +286,5 @@ function redraw(inFrame: boolean, asked: boolean) {
   }
 }
 
-/** Draw what the user has changed now, before the next frame. */
+/** Draw the user's changes now, before the next frame. */
 export const show = () => redraw(false, false);
