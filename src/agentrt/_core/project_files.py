@@ -140,8 +140,8 @@ PROJECT_FILES: Final[tuple[ProjectFile, ...]] = (
         ".vibe/agents .vibe/mcp.json .vibe/plugins .vibe/prompts .vibe/skills .vibe/tools",
         "vibe",
     ),
-    # --- of several agents. `strace` showed the files that new sessions of auggie 0.36, droid 0.215,
-    # grok 1.0.41, kilo, pi-acp 0.0.34 and qoder 1.1.52.
+    # --- of several agents. `strace` showed the files that new sessions of auggie 0.36,
+    # droid 0.215, grok 1.0.41, kilo, pi-acp 0.0.34 and qoder 1.1.52 read.
     *_files(_PARTS, ".agents/hooks .agents/plugins .agents/tools",
             "vibe", "codex", "droid", "grok"),
     *_files(_PARTS, ".agents/skills",
