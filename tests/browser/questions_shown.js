@@ -19,7 +19,7 @@ async (requests) => {
     const permissions = new Map(ask ? [[ask.request, ask]] : []);
     const items = new Map(item ? [[item.id, item]] : []);
     const attached = new Map(model().attached).set(session, { ...seat, view: { ...seat.view, permissions, items } });
-    setModel({ ...model(), attached });
+    setModel((model) => ({ ...model, attached }));
   };
   const until = async (check) => {
     for (let tries = 0; tries < 200; tries++) {

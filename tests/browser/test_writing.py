@@ -33,6 +33,14 @@ def slow(tmp_path: Path, network: Network) -> Iterator[Server]:
         yield server
 
 
+def opened(new_page: NewPage, link: str) -> Page:
+    """A page that has its session, not only the list with it."""
+    page = new_page(link)
+    phase(page, "Idle")
+    expect(page.get_by_label("Message the agent")).to_be_enabled()
+    return page
+
+
 # --- input methods
 
 
@@ -95,8 +103,7 @@ def test_a_phone_s_enter_begins_a_second_line(server: Server, new_page: NewPage)
 def test_a_prompt_stands_there_at_once_and_once(
     slow: Server, network: Network, new_page: NewPage
 ) -> None:
-    page = new_page(network.through(slow.link()))
-    phase(page, "Idle")
+    page = opened(new_page, network.through(slow.link()))
     page.evaluate(
         """() => {
             window.most = 0;
@@ -121,8 +128,7 @@ def test_a_prompt_stands_there_at_once_and_once(
 def test_a_stop_is_taken_at_once_also_behind_a_prompt_that_nobody_has_heard(
     slow: Server, network: Network, new_page: NewPage
 ) -> None:
-    page = new_page(network.through(slow.link()))
-    phase(page, "Idle")
+    page = opened(new_page, network.through(slow.link()))
     network.stall()
     ask(page, "tool sleep 60")
     page.keyboard.press("Escape")
@@ -164,8 +170,7 @@ def test_a_prompt_that_is_refused_is_in_the_field_again(
 def test_a_prompt_that_was_sent_as_the_network_went_is_there_once_when_it_is_back(
     slow: Server, network: Network, new_page: NewPage
 ) -> None:
-    page = new_page(network.through(slow.link()))
-    phase(page, "Idle")
+    page = opened(new_page, network.through(slow.link()))
     network.stall()
     ask(page, "say hello")
     expect(page.locator(".sent")).to_contain_text("Sending…")
@@ -181,8 +186,7 @@ def test_a_prompt_that_was_sent_as_the_network_went_is_there_once_when_it_is_bac
 def test_a_prompt_that_never_went_is_in_the_field_after_a_reload(
     slow: Server, network: Network, new_page: NewPage
 ) -> None:
-    page = new_page(network.through(slow.link()))
-    phase(page, "Idle")
+    page = opened(new_page, network.through(slow.link()))
     network.stall()
     ask(page, "say hello")
     network.cut()

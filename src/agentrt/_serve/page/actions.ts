@@ -4,7 +4,6 @@ import { AgentClient } from "./client.js";
 import { fetched, filled } from "./cuts.js";
 import { address, credentials } from "./entrance.js";
 import { listed, note, observer, seen, undoable } from "./model.js";
-import { clearPending } from "./pending.js";
 import { here, model, seat, setModel, setUi, tabKey, ui } from "./store.js";
 import { TOOL } from "./tools.js";
 import { recordFrame } from "./frames.js";
@@ -22,8 +21,8 @@ export const client = new AgentClient({
   sessions: () => [ui().session ?? hashed(), ...visited].slice(0, 16),
   observer: observer({
     now: () => Date.now() / 1000,
-    tell: (level, text) => setModel(note(model(), level, text)),
-    listed: (before, after) => setModel({ ...model(), ...listed(model(), before, after) }),
+    tell: (level, text) => setModel((model) => note(model, level, text)),
+    listed: (before, after) => setModel((model) => ({ ...model, ...listed(model, before, after) })),
   }),
   onRaw: recordFrame,
   gatherMs: 30,
@@ -33,7 +32,7 @@ export const { connection } = client;
 
 client.subscribe(() => {
   const { link, ...known } = client.getSnapshot();
-  setModel({ ...model(), ...known });
+  setModel((model) => ({ ...model, ...known }));
   if (link !== ui().link) setUi({ link });
   else reconcile();
 });
@@ -65,8 +64,7 @@ export const hashed = () => decodeURIComponent(location.hash.match(/^#\/s\/(.+)$
 function reconcile() {
   const { session, left } = ui();
   client.forget([...model().attached].filter(([id, known]) => known.gone && id !== session).map(([id]) => id));
-  setModel(seen(model(), session ?? ""));
-  clearPending(model().attached);
+  setModel((model) => seen(model, session ?? ""));
   setTimeout(shorten); // not while the client tells of a change
   const others = model().sessions.filter((summary) => summary.session !== left);
   if (session && (seat() || others.some((summary) => summary.session === session))) return;
@@ -108,7 +106,7 @@ export function choose(session: string) {
   if (ui().session === session) return;
   const left = ui().left === session ? null : ui().left;
   setUi({ session, left, panel: null, editing: null, completing: null, atEnd: true });
-  setModel(seen(model(), session));
+  setModel((model) => seen(model, session));
   if (!seat()) attach(session);
   if (hashed() === session) return;
   const address = `#/s/${encodeURIComponent(session)}`;
@@ -118,7 +116,7 @@ export function choose(session: string) {
 }
 
 export function say(text: string, level: "info" | "warning" | "error" = "info") {
-  setModel(note(model(), level, text));
+  setModel((model) => note(model, level, text));
 }
 
 /** Send a command. */

@@ -20,7 +20,7 @@ import { NewSession } from "./newsession.js";
 import { attract, back } from "./notify.js";
 import { Outline } from "./outline.js";
 import { Palette } from "./palette.js";
-import { isStopping, sendingHere } from "./pending.js";
+import { clearPending, isStopping, sendingHere } from "./pending.js";
 import { Sheet } from "./sheet.js";
 import { onShortcut, Shortcuts } from "./shortcuts.js";
 import { Sidebar } from "./sidebar.js";
@@ -200,7 +200,7 @@ function takeFocus() {
 export function start() {
   document.body.classList.toggle("framed", framed);
   if (framed) takeFocus();
-  [look, attract, announce, fade, arrive, () => void refreshBranch()].forEach(listen);
+  [look, attract, announce, fade, arrive, clearPending, () => void refreshBranch()].forEach(listen);
   addEventListener("visibilitychange", () => document.hidden && leave(), true);
   addEventListener("pagehide", leave);
   addEventListener("visibilitychange", back, true);

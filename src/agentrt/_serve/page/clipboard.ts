@@ -1,14 +1,14 @@
 // Copying, also where the connection is not secure and the browser has no clipboard for the page.
 
 import { note } from "./model.js";
-import { model, setModel } from "./store.js";
+import { setModel } from "./store.js";
 
 /** Whether it was copied */
 export async function copyText(text: string): Promise<boolean> {
   if ((await byClipboard(text)) || bySelection(text)) return true;
-  setModel(
+  setModel((model) =>
     note(
-      model(),
+      model,
       "error",
       "Your browser blocks copying from this page. Select the text and copy it with the keyboard.",
     ),

@@ -3,7 +3,7 @@
 
 import { wordsOf } from "./content.js";
 import { cutsOf } from "./cuts.js";
-import { seat, setUi, ui } from "./store.js";
+import { drawnModel, seat, setUi, ui } from "./store.js";
 
 /** Whether the events that report it are here */
 const reported = ({ seq, epoch }: Place, known: Seat | undefined): boolean =>
@@ -34,9 +34,10 @@ export function isStopping() {
   return stopping.turn ? turn?.id === stopping.turn : Boolean(turn) || sendingHere().length > 0;
 }
 
-/** Forget what the server has shown. */
-export function clearPending(seats: ReadonlyMap<string, Seat>) {
+/** Forget what is shown as the server's. */
+export function clearPending() {
   const { sending, stopping } = ui();
+  const seats = drawnModel().attached;
   const left = sending.filter((each) => !reported(each, seats.get(each.session)));
   if (left.length < sending.length) setUi({ sending: left });
   if (stopping && reported(stopping, seats.get(stopping.session))) setUi({ stopping: null });

@@ -80,44 +80,64 @@ let timer = 0;
 const served: (() => void)[] = [];
 const local: (() => void)[] = [];
 
+/** The model with the last messages of the server that were drawn. A frame that draws the user's changes
+ *  alone shows it, too: else what was sent would be gone before the server's message of it is there. */
+let drawn = store.model;
+export const drawnModel = () => drawn;
+
+/** True while components are drawn. */
+let drawing = false;
+
 /** The members of an object that is replaced when anything changes: a component that reads one while it
- *  is drawn is drawn again in the next frame in which that member is another. */
-function tracked<T extends object>(now: () => T, shows = served): T {
+ *  is drawn is drawn again in the next frame in which that member is another. Elsewhere, they are the newest. */
+function tracked<T extends object>(of: (model: Model) => T, shows = served): T {
   const known = new Map<PropertyKey, Signal<unknown>>();
-  shows.push(() => known.forEach((each, key) => (each.value = Reflect.get(now(), key))));
+  shows.push(() => known.forEach((each, key) => (each.value = Reflect.get(of(drawn), key))));
   const read = (_: object, key: PropertyKey) => {
-    const value = Reflect.get(now(), key);
-    const each = known.get(key) ?? signal(value);
+    const each = known.get(key) ?? signal(Reflect.get(of(drawn), key));
     known.set(key, each);
     void each.value;
-    return value;
+    return Reflect.get(of(current()), key);
   };
   return new Proxy(
     {},
     {
       get: read,
-      has: (_, key) => key in now(),
-      ownKeys: () => Reflect.ownKeys(now()),
+      has: (_, key) => key in of(current()),
+      ownKeys: () => Reflect.ownKeys(of(current())),
       getOwnPropertyDescriptor: (_, key) => ({ value: read(_, key), enumerable: true, configurable: true }),
     },
   ) as T;
 }
 
-const models = tracked(() => store.model);
+function asDrawn(act: () => void) {
+  drawing = true;
+  try {
+    act();
+  } finally {
+    drawing = false;
+  }
+}
+
+const current = () => (drawing ? drawn : store.model);
+
+const models = tracked((model) => model);
 const uis = tracked(() => store.ui, local);
 
 export const model = () => models;
 export const ui = () => uis;
 
+const seatOf = (model: Model) => model.attached.get(store.ui.session ?? "");
+
 /** The session that is shown as it is now; of it, nothing is drawn again. */
-export const seatNow = () => store.model.attached.get(store.ui.session ?? "");
+export const seatNow = () => seatOf(store.model);
 
 /** The one that was shown last: components read it until they are taken away. */
 let last = seatNow();
-const latest = () => (last = seatNow() ?? last) as Seat;
+const latest = (model: Model) => (last = seatOf(model) ?? last) as Seat;
 const seats = tracked(latest);
-const view = tracked(() => latest().view);
-const extra = tracked(() => latest().extra);
+const view = tracked((model) => latest(model).view);
+const extra = tracked((model) => latest(model).extra);
 const shown: Seat = {
   get epoch() {
     return seats.epoch;
@@ -135,13 +155,15 @@ const shown: Seat = {
   extra,
 };
 const isKnown = signal(false);
-served.push(() => (isKnown.value = seatNow() !== undefined));
+served.push(() => (isKnown.value = seatOf(drawn) !== undefined));
 
 /** The session that is shown, as far as it is known. */
-export const seat = (): Seat | undefined => (isKnown.value, seatNow() && shown);
+export const seat = (): Seat | undefined => (isKnown.value, seatOf(current()) && shown);
 
-export function setModel(next: Model) {
-  if (next === models) return;
+/** Change what the server has said; `change` returns the same model if nothing changes. */
+export function setModel(change: (model: Model) => Model) {
+  const next = change(store.model);
+  if (next === store.model) return;
   store.model = next;
   stale = true;
   soon();
@@ -270,17 +292,18 @@ function redraw(inFrame: boolean, asked: boolean) {
     stale = false;
     due = Infinity; // until it was laid out and painted: see rest()
     drawnOf = store.ui.session;
+    drawn = store.model;
   }
   showing = true;
   framing = inFrame;
   try {
-    batch(() => [...local, ...(all ? served : [])].forEach((each) => each()));
+    asDrawn(() => batch(() => [...local, ...(all ? served : [])].forEach((each) => each())));
     for (const listener of [...listeners]) listener();
   } finally {
     showing = false;
     const now = draw;
     draw = null;
-    now?.();
+    if (now) asDrawn(now);
     framing = false;
     if (all) queueMicrotask(() => rest(performance.now() - begun, inFrame)); // with what beforePainting() does
   }
