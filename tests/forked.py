@@ -33,8 +33,8 @@ import agentrt._cli.screen.repl
 import agentrt._core.config
 import agentrt._core.runtime.acp_setup
 import agentrt._core.runtime.claude_setup
-from agentrt._cli.main import main as agentrt
 from agentrt.demo.__main__ import main as demo
+from inside.command_line import main as agentrt
 
 FULL = bool(os.environ.get("AGENTRT_FULL"))
 

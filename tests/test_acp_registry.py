@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
+import agentrt
 from agentrt._serve.acp import LOGIN
-from agentrt._version import __version__
 from inside.command_line import make_parser
 
 ROOT = Path(__file__).parents[1]
@@ -83,7 +83,7 @@ def test_the_entry_names_this_package_and_this_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert ENTRY["id"] == ENTRY["name"] == project["name"]
     assert re.fullmatch(r"[a-z][a-z0-9-]*", ENTRY["id"])
-    assert ENTRY["version"] == project["version"] == __version__
+    assert ENTRY["version"] == project["version"] == agentrt.__version__
     assert re.fullmatch(r"\d+\.\d+\.\d+", ENTRY["version"])
     assert ENTRY["license"] == project["license"]
     assert ENTRY["description"]

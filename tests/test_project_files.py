@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt import Allow, Deny, PermissionRequest, rules
-from agentrt._core.acp.files import NotAllowed, Roots
-from agentrt._core.agents.projects import PROJECT_RULES, describe_measures
 from agentrt._core.project_files import PROJECT_FILES, protected_file
 from agentrt.agents import BUILT_IN
 from agentrt.permissions import allow_all, ask
+from inside.agents import PROJECT_RULES, describe_measures
+from inside.drivers import NotAllowed, Roots
 
 PATHS = sorted({file.path.replace("*", "x") for file in PROJECT_FILES if file.protected})
 FREE = [

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from acp_kit import Peer, opened
 
-from agentrt._core.acp.requests import CONCURRENT_FILE_REQUESTS
 from agentrt.effects import DecisionRequested, RequestWithdrawn, ServiceRequested, ToolCalled
 from agentrt.errors import LocalProtocolError
 from agentrt.lowlevel import DecisionAnswer, client_capabilities
@@ -363,7 +362,7 @@ def test_requests_for_files_are_passed_on_a_few_at_a_time_in_order() -> None:
             peer.do(peer.driver.reply(requested.key, {"content": ""}))
     assert paths == [f"/{number}" for number in range(100)]
     assert [line["id"] for line in peer.sent] == list(range(100))
-    assert max(at_once) == CONCURRENT_FILE_REQUESTS
+    assert max(at_once) == 8
 
 
 def test_what_waits_to_be_passed_on_may_be_withdrawn() -> None:

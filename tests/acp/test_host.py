@@ -18,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt import Limits
-from agentrt._core.acp.files import MAX_FILE_THREADS
 from agentrt.errors import RequestError
 from inside.drivers import FileService, Roots
 
@@ -184,7 +183,7 @@ async def test_no_more_is_read_than_the_agent_takes(root: Path) -> None:
     async with trio.open_nursery() as nursery:
         for _ in range(20):
             nursery.start_soon(host.handle, "fs/read_text_file", params)
-    assert (len(held), max(held)) == (20, MAX_FILE_THREADS)
+    assert (len(held), max(held)) == (20, 4)
 
 
 # --- writing

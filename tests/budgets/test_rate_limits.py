@@ -11,13 +11,12 @@ import trio
 from trio.testing import MockClock
 
 import agentrt
-from agentrt._core.session.host import SessionHost
 from agentrt._core.session.rate_limits import reset_time
-from agentrt._core.session.session import host_of
 from agentrt.events import Notice
 from agentrt.testing import FakeAcpAgent
 from agentrt.tools import Terminal, TerminalExit, TerminalOutput
 from agentrt.unattended import WaitForLimits
+from inside.runtime import SessionHost, host_of
 from runtime.fakes import Incarnations, Script, log_of, session_with
 
 NOW = 1_800_000_000.0

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from agentrt._core.claude.tasks import AGENTS
-
 from .rig import INIT, NOTIFIED, Json, Rig, fate, result, state, system
 
 
@@ -32,7 +30,7 @@ GOES_ON = [state("running"), INIT, result(origin=NOTIFIED)]
 """A turn of Claude's own about a task, up to its result."""
 
 
-@pytest.mark.parametrize("kind", ["local_bash", "monitor", *sorted(AGENTS)])
+@pytest.mark.parametrize("kind", ["local_bash", "monitor", "local_agent", "local_workflow"])
 def test_while_background_work_lives_there_is_something_left_to_do(rig: Rig, kind: str) -> None:
     rig.feed(begins(kind=kind), result("u1"), state("idle"))
     assert not rig.driver.idle

@@ -13,8 +13,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from agentrt._serve import native_frames
-from inside.server import commands
+from inside.server import commands, native_frames
 
 ROOT = Path(__file__).parents[2]
 HOW = "run `python clients/js/generate.py`"

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import trio
 
-from agentrt._base.nesting import bare_errors
+from inside.tasks import bare_errors
 
 Target: TypeAlias = Callable[[], Awaitable[trio.SocketStream]]
 

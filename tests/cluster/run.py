@@ -23,8 +23,8 @@ import msgspec
 import trio
 from msgspec import Struct
 
-from agentrt._cluster.postgres.connection import connect
-from agentrt._cluster.server import parse as server_of
+from inside.postgres import connect
+from inside.postgres import parse as server_of
 from postgres.server import Server, free_port
 
 from .agents import Agents, Record

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.codex.agents import MAX_HELD_MESSAGES
 from agentrt.effects import (
     CallReturned,
     DecisionRequested,
@@ -210,7 +209,7 @@ def test_when_its_call_names_it_makes_no_difference(at: int) -> None:
 
 def test_what_is_held_is_bounded() -> None:
     peer = prompted()
-    for number in range(MAX_HELD_MESSAGES + 5):
+    for number in range(10_005):
         child(peer, "item/agentMessage/delta", itemId="m-9", delta=f"{number} ")
     told = list(peer.item("completed", SPAWN))
-    assert len([each for each in told if isinstance(each, TextReceived)]) == MAX_HELD_MESSAGES
+    assert len([each for each in told if isinstance(each, TextReceived)]) == 10_000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from agentrt._core.codex.turn import REMEMBERED_TURNS
 from inside.drivers import CodexTurnInput, CodexTurns, CodexTurnState
 
 
@@ -53,10 +52,10 @@ def test_codex_s_own_turn_is_known_when_it_is_named_again_and_not_interrupted() 
 @pytest.mark.parametrize("more", [0, 1])
 def test_the_oldest_of_the_turns_that_are_over_is_forgotten(more: int) -> None:
     turns = CodexTurns()
-    ids = [str(number) for number in range(REMEMBERED_TURNS + more)]
+    ids = [str(number) for number in range(64 + more)]
     for id in ids:
         turns.ended(id)
-    assert [turns.is_over(id) for id in ids] == [False] * more + [True] * REMEMBERED_TURNS
+    assert [turns.is_over(id) for id in ids] == [False] * more + [True] * 64
 
 
 def test_a_turn_s_end_forgets_it() -> None:

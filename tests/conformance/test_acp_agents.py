@@ -9,7 +9,6 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from agentrt._lab.conformance.checks import checks_of
 from agentrt.testing import Conformance, ConformanceFinding, ConformancePrompts, check_agent
 from agentrt.tracing import read_trace
 from inside.conformance import CHECKS
@@ -31,7 +30,7 @@ async def test_an_agent_without_a_fault_fails_no_check(autojump_clock: MockClock
     assert [f for f in report.findings if f.verdict == "failed"] == []
     assert {f.verdict for f in report.findings} == {"passed", "different"}
     assert not report.broken
-    assert [f.check for f in report.findings[:-3]] == [check.name for check in checks_of("acp")]
+    assert [f.check for f in report.findings[:-3]] == [check.name for check in CHECKS["acp"]]
 
 
 # --- agents with one defect each

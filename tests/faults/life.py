@@ -17,12 +17,10 @@ from typing import Any, Literal, TypeAlias
 import trio
 
 import agentrt
-from agentrt._core.runtime.offer import Offer
-from agentrt._core.runtime.open import serve_session
-from agentrt._core.runtime.protocol_setup import set_up_protocol
 from agentrt.agents import Agent, Transport
 from agentrt.lowlevel import Opening
 from agentrt.testing import MemoryAgent
+from inside.runtime import Offer, serve_session, set_up_protocol
 
 from .programs import ANSWER, PROGRAMS
 

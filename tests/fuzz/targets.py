@@ -21,12 +21,9 @@ from trio.testing import MockClock
 import agentrt
 from agentrt._core.acp import messages as acp_messages
 from agentrt._core.claude import messages as claude_messages
-from agentrt._core.claude.legacy import LegacyDriver
 from agentrt._core.wire import json as wire_json
 from agentrt._core.wire import lines as long_lines
 from agentrt._core.wire import lines as wire_lines
-from agentrt._core.wire.mcp import CallTool, McpToolServer
-from agentrt._serve import commands
 from agentrt.effects import DecisionRequested, ServiceRequested, Started, TextReceived, Write
 from agentrt.errors import LocalProtocolError, RemoteProtocolError
 from agentrt.events import Notice, Text
@@ -42,6 +39,9 @@ from agentrt.lowlevel import (
     client_capabilities,
 )
 from agentrt.tools import ToolInfo
+from inside.drivers import LegacyDriver
+from inside.server import commands
+from inside.wire import CallTool, McpToolServer
 
 from .grammar import Choices, broken, line, messages, pieces, stream, written
 

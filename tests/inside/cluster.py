@@ -7,6 +7,18 @@ stopped there.
 from __future__ import annotations
 
 from agentrt._cluster.client import ClusterClient
+from agentrt._cluster.owners import MARGIN_FRACTION, Action, Ask, End, Join, Leave, Owner, Renew
 from agentrt._cluster.rows import Tail
 
-__all__ = ["ClusterClient", "Tail"]
+__all__ = [
+    "Action",
+    "Ask",
+    "ClusterClient",
+    "End",
+    "Join",
+    "Leave",
+    "MARGIN_FRACTION",
+    "Owner",
+    "Renew",
+    "Tail",
+]

@@ -5,7 +5,7 @@ Tests check them against every message and limit, some of which no session reach
 
 from __future__ import annotations
 
-from agentrt._core.acp.files import FileService, Roots
+from agentrt._core.acp.files import FileService, NotAllowed, Roots
 from agentrt._core.acp.requests import CLIENT_METHODS
 from agentrt._core.acp.terminals import TerminalService
 from agentrt._core.acp.turn import AcpTurnInput, AcpTurnState
@@ -27,6 +27,7 @@ __all__ = [
     "FileService",
     "HOOK_EVENTS",
     "LegacyDriver",
+    "NotAllowed",
     "OLDEST",
     "Roots",
     "TerminalService",

@@ -6,7 +6,12 @@ Tests look into the database, and break a connection in the middle of a commit.
 from __future__ import annotations
 
 from agentrt._cluster.postgres.backend import PostgresBackend
-from agentrt._cluster.postgres.commands import Notified, PostgresCommands, PostgresListener
+from agentrt._cluster.postgres.commands import (
+    Notified,
+    PostgresCommands,
+    PostgresListener,
+    notified_of,
+)
 from agentrt._cluster.postgres.connection import connect
 from agentrt._cluster.postgres.leases import PostgresLeases
 from agentrt._cluster.postgres.reader import PostgresReader
@@ -21,5 +26,6 @@ __all__ = [
     "PostgresReader",
     "PostgresServer",
     "connect",
+    "notified_of",
     "parse",
 ]

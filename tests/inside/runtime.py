@@ -5,6 +5,9 @@ Tests give it ids, a clock and a driver of their own, so that each run is the sa
 
 from __future__ import annotations
 
+from agentrt._core.runtime.offer import Offer
+from agentrt._core.runtime.open import serve_session
+from agentrt._core.runtime.protocol_setup import set_up_protocol
 from agentrt._core.runtime.runtime import Source, serve_runtime
 from agentrt._core.runtime.stored import ClaimedSession
 from agentrt._core.session.host import SessionHost
@@ -16,11 +19,14 @@ from agentrt._core.tools.server import ToolServer
 __all__ = [
     "ClaimedSession",
     "Endpoint",
+    "Offer",
     "SessionHost",
     "Source",
     "ToolServer",
     "bridge",
     "host_of",
     "serve_runtime",
+    "serve_session",
     "serve_tools",
+    "set_up_protocol",
 ]

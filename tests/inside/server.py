@@ -6,7 +6,7 @@ and the end of a connection meet cannot be chosen.
 
 from __future__ import annotations
 
-from agentrt._serve import commands, operations, transcript
+from agentrt._serve import commands, native_frames, operations, transcript
 from agentrt._serve.acp import ACP
 from agentrt._serve.address import ServerAddress
 from agentrt._serve.aisdk import AI_SDK
@@ -19,8 +19,8 @@ from agentrt._serve.command_machine import (
 )
 from agentrt._serve.feed import Feed
 from agentrt._serve.folders import Folders
-from agentrt._serve.forwarded import ClusterCommandHandler
-from agentrt._serve.http import load_page
+from agentrt._serve.forwarded import ClusterCommandHandler, serve_forwarded
+from agentrt._serve.http import HttpRequest, load_page
 from agentrt._serve.hub import Hub, ServedDialect
 from agentrt._serve.native import NATIVE
 from agentrt._serve.previews import Previews
@@ -42,6 +42,7 @@ __all__ = [
     "ConnectionRefusal",
     "Feed",
     "Folders",
+    "HttpRequest",
     "Hub",
     "ItemIndex",
     "NATIVE",
@@ -55,8 +56,10 @@ __all__ = [
     "grant_of_cookies",
     "grant_of_token",
     "load_page",
+    "native_frames",
     "open_site",
     "operations",
     "redeem_ticket",
+    "serve_forwarded",
     "transcript",
 ]

@@ -11,15 +11,18 @@ from agentrt._core.store.opening import backend_of, open_address, process_of
 from agentrt._core.store.reader import SqliteReader
 from agentrt._core.store.service import StoreService
 from agentrt._core.store.sqlite import SqliteBackend
-from agentrt._core.store.writer import WriterJob
+from agentrt._core.store.writer import Batch, StoreWriter, WriterJob, gathered
 
 __all__ = [
+    "Batch",
     "SqliteBackend",
     "SqliteReader",
     "StoreService",
+    "StoreWriter",
     "WriterJob",
     "address_of",
     "backend_of",
+    "gathered",
     "open_address",
     "process_of",
     "schema",

@@ -14,14 +14,11 @@ import trio
 
 import agentrt
 from agentrt import Limits
-from agentrt._core.runtime.offer import Offer
-from agentrt._core.runtime.open import serve_session
-from agentrt._core.runtime.protocol_setup import set_up_protocol
-from agentrt._core.runtime.stored import ClaimedSession
 from agentrt.agents import Agent
 from agentrt.lowlevel import Opening
 from agentrt.permissions import Policy
 from agentrt.store import Store
+from inside.runtime import ClaimedSession, Offer, serve_session, set_up_protocol
 from runtime.fakes import Incarnations
 
 RESUMES: dict[str, Any] = {"capabilities": {"loadSession": True}}

@@ -16,17 +16,19 @@ import trio.lowlevel
 
 import agentrt
 from agentrt import Agent, Limits
-from agentrt._core.runtime.offer import Offer
-from agentrt._core.runtime.open import serve_session
-from agentrt._core.runtime.protocol_setup import set_up_protocol
-from agentrt._core.runtime.stored import ClaimedSession
-from agentrt._core.store.reader import SqliteReader
-from agentrt._core.store.service import StoreService
-from agentrt._core.store.sqlite import SqliteBackend
-from agentrt._core.store.writer import Batch, StoreWriter, WriterJob, gathered
 from agentrt.lowlevel import Opening
 from agentrt.permissions import Policy
 from agentrt.testing import MemoryAgent
+from inside.runtime import ClaimedSession, Offer, serve_session, set_up_protocol
+from inside.store import (
+    Batch,
+    SqliteBackend,
+    SqliteReader,
+    StoreService,
+    StoreWriter,
+    WriterJob,
+    gathered,
+)
 
 T = TypeVar("T")
 

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from agentrt import Limits
-from agentrt._core.store.writer import Batch, StoreWriter
 from agentrt.errors import SessionMoved
 from agentrt.events import Notice
 from agentrt.lowlevel import Flush, SessionClaim
 from inside.postgres import PostgresBackend
-from inside.store import WriterJob
+from inside.store import Batch, StoreWriter, WriterJob
 
 PATIENCE = 20.0
 """Seconds."""

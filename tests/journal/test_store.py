@@ -6,13 +6,13 @@ import os
 import stat
 import sys
 import time
+from itertools import chain, repeat
 from pathlib import Path
 
 import pytest
 import trio
 
 import agentrt
-from agentrt._core.runtime.open import new_id
 from agentrt.errors import StoreError, StoreInUse
 from agentrt.events import Item, TurnRecord
 from agentrt.storage import decode_record, encode_record
@@ -95,10 +95,11 @@ async def test_a_session_is_found_by_the_beginning_of_its_id(path: Path) -> None
         assert await store.find("c") == []
 
 
-def test_no_id_looks_like_an_option_of_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = iter(["-like-an-option", "like-an-id"])
-    monkeypatch.setattr("secrets.token_urlsafe", lambda: next(drawn))
-    assert new_id() == "like-an-id"
+async def test_no_id_looks_like_an_option_of_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = chain(["-like-an-option"], repeat("like-an-id"))
+    monkeypatch.setattr("secrets.token_urlsafe", lambda *size: next(drawn))
+    async with agentrt.open_session("demo") as session:
+        assert session.id == "like-an-id"
 
 
 @pytest.mark.every_store

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from agentrt._core.model.life import ProcessLifeInput
 from agentrt.lowlevel import SessionState
+from inside.model import ProcessLifeInput
 
 from .stories import STORIES
 from .talk import Talk

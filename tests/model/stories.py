@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from agentrt._core.model.life import ProcessLifeInput
 from agentrt.effects import (
     BlockReceived,
     CommandsSet,
@@ -36,6 +35,7 @@ from agentrt.events import (
     ToolText,
     Usage,
 )
+from inside.model import ProcessLifeInput
 
 from .talk import Talk, ask, call
 

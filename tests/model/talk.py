@@ -7,9 +7,6 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from agentrt import Limits
-from agentrt._core.model.conversation import Conversation
-from agentrt._core.model.life import ProcessLifeInput
-from agentrt._core.model.turn import TurnMachine
 from agentrt.effects import DecisionRequested, ToolCalled
 from agentrt.events import (
     TERMINAL,
@@ -36,6 +33,7 @@ from agentrt.events import (
     TurnStarted,
 )
 from agentrt.lowlevel import Effect, Log, SessionState
+from inside.model import Conversation, ProcessLifeInput, TurnMachine
 
 OPTIONS = [
     PermissionOption("yes", "Allow", "allow_once"),

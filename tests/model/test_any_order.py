@@ -424,3 +424,9 @@ class AnyOrder(RuleBasedStateMachine):
 
 
 TestAnyOrder = AnyOrder.TestCase
+
+
+def test_of_the_process_s_life_every_state_can_be_closed_or_is() -> None:
+    for row in TABLE.values():
+        assert row[ProcessLifeInput.CLOSE] in (ProcessLife.CLOSING, ProcessLife.CLOSED)
+        assert row[ProcessLifeInput.END] in (ProcessLife.DEAD, ProcessLife.CLOSED)

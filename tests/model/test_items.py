@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from agentrt._core.model.items import UNPLACED_CHARS
 from agentrt.effects import BlockReceived, Retracted, TextEnded, TextReceived, UserContentReceived
 from agentrt.events import (
     Diff,
@@ -321,7 +320,7 @@ def test_of_a_terminal_that_nothing_shows_only_the_end_is_kept(talk: Talk) -> No
     for _ in range(100):
         talk.items.append_output("term1", "x" * 10_000)
     talk.tell(call("c1", opens=True, content=[TerminalRef("term1")]))
-    assert talk.state.text("i2") == "x" * UNPLACED_CHARS
+    assert talk.state.text("i2") == "x" * 65_536
 
 
 def test_what_nothing_showed_is_forgotten_with_its_turn(talk: Talk) -> None:

@@ -24,20 +24,21 @@ import trio
 
 from agentrt import Limits
 from agentrt import events as e
-from agentrt._base.nesting import bare_errors
 from agentrt._cluster import membership
-from agentrt._cluster.client import ClusterClient, NotificationListener
+from agentrt._cluster.client import NotificationListener
 from agentrt._cluster.membership import Membership
-from agentrt._cluster.postgres.commands import Notified, notified_of
-from agentrt._core.store.service import OpenSessions, StoreService
-from agentrt._core.store.writer import Batch, WriterJob, _acknowledge, _fence, gathered
-from agentrt._serve.forwarded import serve_forwarded
-from agentrt._serve.hub import Hub
+from agentrt._core.store.service import OpenSessions
+from agentrt._core.store.writer import _acknowledge, _fence
 from agentrt.errors import StoreUnavailable
 from agentrt.lowlevel import Fenced
 from agentrt.storage import decode_events
 from agentrt.store import StoreProcess
 from agentrt.testing import FakeAcpAgent, open_fake_runtime, run_seeded
+from inside.cluster import ClusterClient
+from inside.postgres import Notified, notified_of
+from inside.server import Hub, serve_forwarded
+from inside.store import Batch, StoreService, WriterJob, gathered
+from inside.tasks import bare_errors
 from journal.stepped import PassingWriter
 from runtime.fakes import Incarnations
 

@@ -6,18 +6,9 @@ from typing import Any
 
 import pytest
 
-from agentrt._cluster.owners import (
-    BEATS_PER_LEASE,
-    MARGIN_FRACTION,
-    Action,
-    Ask,
-    End,
-    Join,
-    Leave,
-    Owner,
-    Renew,
-)
+from agentrt._cluster.owners import BEATS_PER_LEASE
 from faults.quick import FULL, mostly_slow
+from inside.cluster import MARGIN_FRACTION, Action, Ask, End, Join, Leave, Owner, Renew
 
 from .world import LEASE, Database, Node, Own, Place, World
 

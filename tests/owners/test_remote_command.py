@@ -9,12 +9,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from agentrt._base.nesting import bare_errors
 from agentrt._serve.remote_command import ask
 from agentrt.errors import StoreUnavailable
 from agentrt.store import SessionDescription, StoredCommand, StoreProcess
 from inside.cluster import ClusterClient
 from inside.server import OWNER_PATIENCE_S
+from inside.tasks import bare_errors
 
 from .tables import Backend, Leases, Rows, Tables
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentrt._cluster.owners import MARGIN_FRACTION, Action, Ask, End, Join, Leave, Owner, Renew
+from inside.cluster import MARGIN_FRACTION, Action, Ask, End, Join, Leave, Owner, Renew
 
 LEASE = 10.0
 KILLED = LEASE * MARGIN_FRACTION * 0.9

@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from agentrt._cluster.postgres.backend import PostgresBackend
-from agentrt._cluster.postgres.connection import connect
-from agentrt._cluster.server import parse as server_of
 from agentrt.events import TextDelta
 from agentrt.lowlevel import Flush, FlushPart, SessionClaim
 from agentrt.store import SessionDescription
+from inside.postgres import PostgresBackend, connect
+from inside.postgres import parse as server_of
 
 ABOUT = SessionDescription(agent="fake", protocol="acp", cwd="/")
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from agentrt._cluster.postgres.commands import notified_of
 from agentrt._cluster.postgres.statements import CHANNEL
 from agentrt.errors import SessionElsewhere
 from agentrt.lowlevel import Fenced, Flush, FlushPart, SessionClaim
@@ -23,6 +22,7 @@ from inside.postgres import (
     PostgresListener,
     PostgresReader,
     connect,
+    notified_of,
 )
 from inside.postgres import parse as server_of
 from owners import tables

@@ -285,14 +285,6 @@ async def test_a_timeout_says_which_limit_to_raise(autojump_clock: trio.abc.Cloc
     assert "limits.turn_timeout_s" in result.error.message
 
 
-def test_of_the_process_s_life_every_state_can_be_closed_or_is() -> None:
-    from agentrt._core.model.life import TABLE, ProcessLife, ProcessLifeInput
-
-    for row in TABLE.values():
-        assert row[ProcessLifeInput.CLOSE] in (ProcessLife.CLOSING, ProcessLife.CLOSED)
-        assert row[ProcessLifeInput.END] in (ProcessLife.DEAD, ProcessLife.CLOSED)
-
-
 async def test_a_session_without_a_runtime_ends_a_turn_that_hangs(
     autojump_clock: trio.abc.Clock,
 ) -> None:

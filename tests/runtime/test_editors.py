@@ -11,12 +11,11 @@ import trio
 from fakes import Script, session_with
 
 from agentrt import Session
-from agentrt._core.acp.files import NotAllowed
 from agentrt.errors import RequestError
 from agentrt.events import JsonObject
 from agentrt.hosting import ClientGone
 from agentrt.testing import FakeAcpAgent
-from inside.drivers import Roots
+from inside.drivers import NotAllowed, Roots
 from inside.runtime import host_of
 
 PATIENCE = 20.0

@@ -15,9 +15,10 @@ import trio
 from project_places import QUICK, Place
 
 import agentrt
-from agentrt._core.agents.projects import PROJECT_RULES, describe_measures, judge
+from agentrt._core.agents.projects import judge
 from agentrt.agents import BUILT_IN, Agent
 from agentrt.errors import FolderNotTrusted
+from inside.agents import PROJECT_RULES, describe_measures
 
 BOUND_BY_ACP = ["claude-agent-acp", "gemini", "qwen", "opencode", "copilot", "kimi", "vibe"]
 

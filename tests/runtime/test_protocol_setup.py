@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 import agentrt
-from agentrt._core.runtime.offer import Offer
-from agentrt._core.runtime.protocol_setup import set_up_protocol
 from agentrt.agents import Quirks
 from agentrt.hosting import limits_for
 from agentrt.lowlevel import Opening
+from inside.runtime import Offer, set_up_protocol
 
 SLOW = agentrt.agents.acp(["slow"], quirks=Quirks(stdin_close_grace_s=8.0, resend_cancel=True))
 

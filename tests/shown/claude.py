@@ -20,7 +20,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from agentrt._core.claude.handshake import OLDEST as OLDEST
 from agentrt._core.claude.ignored import IGNORED as IGNORED_TYPES
 from agentrt._core.claude.ignored import IGNORED_SYSTEM
 from agentrt.claude import ClaudeOptions
@@ -30,6 +29,7 @@ from agentrt.events import Text
 from agentrt.lowlevel import ClaudeDriver, DecisionAnswer, Effect, Opening
 from claude.rig import Json, Rig
 from inside.drivers import DECLARED as TYPES  # noqa: F401 - for its test
+from inside.drivers import OLDEST as OLDEST
 from model.talk import Talk
 
 from .leaves import Leaf, LeafPath, marker

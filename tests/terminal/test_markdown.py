@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt._cli.screen.markdown import PIECE_LINES
 from inside.screen import Blocks, Renderer
 
 LINES = st.sampled_from(
@@ -141,7 +140,7 @@ def test_what_is_shown(markdown: str, wanted: str) -> None:
 
 
 def test_a_long_block_goes_in_pieces_and_stays_code() -> None:
-    code = "\n".join(f"line_{n} = 1" for n in range(3 * PIECE_LINES))
+    code = "\n".join(f"line_{n} = 1" for n in range(180))
     cut = Blocks()
     early = cut.feed(f"```python\n{code}\n")
     assert len(early) >= 3

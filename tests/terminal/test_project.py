@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentrt._cli.main import main
+from inside.command_line import main
 
 
 @pytest.fixture

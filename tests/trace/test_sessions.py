@@ -10,7 +10,6 @@ import pytest
 import trio
 
 import agentrt
-from agentrt._core.trace.subscription import MAX_BUFFERED_BYTES
 from agentrt.testing import FakeAcpAgent
 from agentrt.tracing import read_trace
 from inside.runtime import host_of
@@ -97,11 +96,15 @@ async def test_each_process_of_a_session_has_its_number() -> None:
     assert prompts == [1, 2]
 
 
+BUFFERED_BYTES = 4 * 1024 * 1024
+"""Held for a subscriber that does not read."""
+
+
 async def test_what_a_subscriber_does_not_read_is_bounded_and_counted() -> None:
     async with session_with(echo) as (session, _):
         tap = host_of(session).tap
         trace = session.trace()
-        big = b"x" * (MAX_BUFFERED_BYTES // 2) + b"\n"
+        big = b"x" * (BUFFERED_BYTES // 2) + b"\n"
         for _ in range(5):
             trace._wire.put(Piece(1.0, session.id, tap.process.number, "received", big))
         trace._wire.end()
@@ -137,10 +140,10 @@ async def test_messages_that_a_slow_reader_lost_are_counted_and_noise_is_skipped
     async with session_with(echo) as (session, _):
         tap = host_of(session).tap
         wire = session.wire()
-        big = b'{"x": "' + b"x" * MAX_BUFFERED_BYTES + b'"}\n'
+        big = b'{"x": "' + b"x" * BUFFERED_BYTES + b'"}\n'
         for line in (b"noise\n", b"[1]\n", big, b"{}\n", b"{}\n"):
             tap.put("received", tap.process.number, line, None)
         await session.aclose()
         bodies = [len(message.body["x"]) async for message in wire]
-    assert bodies == [MAX_BUFFERED_BYTES]
+    assert bodies == [BUFFERED_BYTES]
     assert wire.lost >= 2

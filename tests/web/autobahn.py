@@ -22,9 +22,8 @@ from unittest.mock import patch
 
 import trio
 
-from agentrt._serve.http import HttpRequest
 from agentrt._serve.security import Grant
-from agentrt._serve.site import SiteServer
+from inside.server import HttpRequest, SiteServer
 from web.sockets import TOKEN, Echoes, site
 
 SUITE = "autobahntestsuite==25.10.1"

@@ -10,12 +10,9 @@ import trio
 from wire_client import View, Wire, WireClient
 
 from agentrt import Runtime
-from agentrt._serve.hub import Hub
-from agentrt._serve.native import NATIVE
-from agentrt._serve.refusal import ConnectionRefusal
-from agentrt._serve.viewer import Viewer
 from agentrt.testing import open_fake_runtime
 from agentrt.web import Role
+from inside.server import NATIVE, ConnectionRefusal, Hub, Viewer
 from runtime.fakes import Incarnations, Script
 
 

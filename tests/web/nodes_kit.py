@@ -12,9 +12,8 @@ from hub_kit import Stage, Tab
 from wire_client import WireClient
 
 from agentrt import Limits
-from agentrt._serve.forwarded import serve_forwarded
 from agentrt.testing import open_fake_runtime
-from inside.server import Hub
+from inside.server import Hub, serve_forwarded
 from inside.store import address_of, open_address, process_of
 from runtime.fakes import Incarnations, Script, echo
 

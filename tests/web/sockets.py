@@ -16,8 +16,8 @@ import trio
 from msgspec import structs
 
 from agentrt import Limits
-from agentrt._serve.server import open_site
 from agentrt.web import Role, Security, Site
+from inside.server import open_site
 
 TOKEN = "the-token-of-the-controllers"
 WATCH = "the-token-of-the-viewers"

@@ -17,9 +17,8 @@ from trio.testing import MockClock
 
 import agentrt
 from agentrt import allow_all, ask, deny_all
-from agentrt._serve.acp import ACP
-from agentrt._serve.hub import Hub
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
+from inside.server import ACP, Hub
 from runtime.fakes import Incarnations, asking, echo, obedient
 
 VERSION_1 = Path(__file__).with_name("acp1.ndjson")

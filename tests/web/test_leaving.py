@@ -13,9 +13,8 @@ import trio
 import trio.testing
 from nodes_kit import looking, node, until
 
-from agentrt._serve.commands import ViewerCommand
 from agentrt.lowlevel import CommandFields
-from inside.server import Client, operations
+from inside.server import Client, commands, operations
 from postgres.server import Server
 from runtime.fakes import asking
 
@@ -104,7 +103,9 @@ def after_the_check(
     """Have the session leave after the next check for an answer by another server."""
     check, left = Client.answered_elsewhere, trio.Event()
 
-    async def check_and_leave(client: Client, command: ViewerCommand) -> CommandFields | None:
+    async def check_and_leave(
+        client: Client, command: commands.ViewerCommand
+    ) -> CommandFields | None:
         known = await check(client, command)
         if not left.is_set():
             left.set()

@@ -15,7 +15,6 @@ from sockets import TOKEN, Client, frame, websocket
 from trio.testing import MockClock
 
 import agentrt
-from agentrt._serve.commands import COMMAND_CHARS
 from agentrt.effects import Started
 from agentrt.testing import FakeAcpAgent
 from agentrt.web import Security, Site
@@ -59,7 +58,7 @@ async def test_a_client_s_title_of_any_length_locks_nobody_out(
             stage.runtime.rename(await stage.session(), "x" * LONG)
         else:
             tab = await get_in(stage)
-            await tab.ok("session", op="new", agent="fake", title="x" * (COMMAND_CHARS - 1024))
+            await tab.ok("session", op="new", agent="fake", title="x" * (255 * 1024))
         await get_in(stage)
         [info] = stage.runtime.list()
         assert len(info.title or "") == 256

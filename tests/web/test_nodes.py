@@ -14,12 +14,11 @@ from tool_calls import Calls
 from wire_client import WireClient
 
 from agentrt import Limits
-from agentrt._serve.commands import Cancel, Prompt
 from agentrt.errors import StoreUnavailable
 from agentrt.lowlevel import CommandRefused
 from agentrt.store import StoredCommand
 from inside.postgres import Notified, PostgresCommands, PostgresListener
-from inside.server import ClusterCommandHandler
+from inside.server import ClusterCommandHandler, commands
 from postgres.kit import rows
 from postgres.server import Server
 from runtime.fakes import asking, echo, obedient
@@ -276,7 +275,7 @@ async def test_what_a_client_knows_already_is_waited_for(
 
 async def test_whoever_waits_for_a_command_that_is_another_s_hears_of_it(url: str) -> None:
     async with node(url, "w", role="worker") as w:
-        command = Cancel(id="c1", session="s")
+        command = commands.Cancel(id="c1", session="s")
         client = w.hub.client("controller", "mine")
         far: list[bytes] = []
         here: list[bytes] = []
@@ -291,7 +290,7 @@ async def test_whoever_waits_for_a_command_that_is_another_s_hears_of_it(url: st
 
 async def test_who_was_away_hears_that_it_was_unavailable_ahead_of_its_being_done(url: str) -> None:
     async with node(url, "w", role="worker") as w:
-        command = Prompt(id="c1", session="s", content=[])
+        command = commands.Prompt(id="c1", session="s", content=[])
         client = w.hub.client("controller", "mine")
         answers: list[bytes] = []
         assert not client.seen(command, answers.append)

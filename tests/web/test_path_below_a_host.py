@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from sockets import TOKEN, frame, get, header, offer, post, site, status, websocket
 
 from agentrt._serve.address import address
-from agentrt._serve.http import HttpRequest
 from agentrt.web import Security
+from inside.server import HttpRequest
 
 PUBLIC = "https://example.org/agents/"
 HERE = {"host": "example.org", "origin": "https://example.org"}

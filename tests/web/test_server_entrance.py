@@ -36,9 +36,22 @@ from sockets import (
 )
 
 from agentrt import Limits
-from agentrt._serve.http import SECURITY_HEADERS
 from agentrt.web import Security, Site
 from inside.server import open_site
+
+SECURITY_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self';"
+    " img-src 'self' data:; media-src data:; connect-src 'self'; worker-src 'self';"
+    " manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self';"
+    " frame-src 'self'; require-trusted-types-for 'script'; trusted-types agentrt-worker",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "SAMEORIGIN",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+}
+"""Sent with every response."""
 
 
 async def works(port: int, **headers: str | None) -> None:
@@ -592,7 +605,7 @@ async def test_every_answer_has_the_security_headers() -> None:
             found = [status(answer) for answer in answers]
             assert found == [200, 200, 303, 200, 200, 404, 421, 405, 400]
             for answer in answers:
-                for name, value in SECURITY_HEADERS:
+                for name, value in SECURITY_HEADERS.items():
                     assert header(answer, name) == value
                 assert header(answer, "access-control-allow-origin") is None
 

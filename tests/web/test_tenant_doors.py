@@ -18,11 +18,11 @@ from msgspec import Struct, structs
 from sockets import TOKEN, get, offer, status, websocket
 from tenants_kit import ACME, ACME_WATCHES, BOLT, Line, Servers, line, servers
 
-from agentrt._serve import commands as c
 from agentrt._serve.acp import _METHODS
 from agentrt._serve.aisdk import Abort, Resume, Send
 from agentrt._serve.dialects import BUILT_IN
 from agentrt.testing import FakeAcpAgent
+from inside.server import commands as c
 
 KINDS = pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])
 

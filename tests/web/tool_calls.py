@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 import agentrt
-from agentrt._core.tools.server import ToolServer
+from inside.runtime import ToolServer
 
 
 def server_of(session: agentrt.Session) -> ToolServer | None:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from agentrt._serve import commands, native_frames
+from inside.server import commands, native_frames
 
 CHECKED_FRAMES = 300
 """Events and snapshots of one client that are compared with their structs: comparing is slow."""

@@ -9,18 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.wire.mcp import (
-    VERSION_KEY,
-    VERSIONS,
-    CallTool,
-    CancelTool,
-    ListenForChanges,
-    McpToolServer,
-)
+from agentrt._core.wire.mcp import VERSION_KEY, VERSIONS, CancelTool, ListenForChanges
 from agentrt.events import Image, JsonObject, Text
 from agentrt.hosting import ToolOutcome
 from agentrt.jsonrpc import encode_line
 from agentrt.tools import ToolInfo
+from inside.wire import CallTool, McpToolServer
 
 ECHO = ToolInfo("echo", "Says it again.", {"type": "object"})
 
