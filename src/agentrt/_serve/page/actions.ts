@@ -4,7 +4,7 @@ import { AgentClient } from "./client.js";
 import { fetched, filled } from "./cuts.js";
 import { address, credentials } from "./entrance.js";
 import { listed, note, observer, seen, undoable } from "./model.js";
-import { here, model, seat, setModel, setUi, tabKey, ui } from "./store.js";
+import { here, model, seat, setModel, setUi, show, tabKey, ui } from "./store.js";
 import { TOOL } from "./tools.js";
 import { recordFrame } from "./frames.js";
 
@@ -105,8 +105,9 @@ export async function restore(session: string, checkpoint: number) {
 export function choose(session: string) {
   if (ui().session === session) return;
   const left = ui().left === session ? null : ui().left;
-  setUi({ session, left, panel: null, editing: null, completing: null, atEnd: true });
+  setUi({ session, left, panel: null, completing: null, atEnd: true });
   setModel((model) => seen(model, session));
+  show(); // the next key belongs to this session
   if (!seat()) attach(session);
   if (hashed() === session) return;
   const address = `#/s/${encodeURIComponent(session)}`;

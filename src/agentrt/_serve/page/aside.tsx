@@ -2,7 +2,7 @@
 // prompts that wait.
 
 import { fetchAll, queue, say, stopTask } from "./actions.js";
-import { setDraft } from "./composer.js";
+import { editedHere, setDraft, setEditing } from "./composer.js";
 import { wordsOf } from "./content.js";
 import { cutsOf } from "./cuts.js";
 import { factsOf } from "./format.js";
@@ -10,7 +10,7 @@ import { icon, iconButton } from "./html.js";
 import { sendingHere } from "./pending.js";
 import { isOver } from "./client.js";
 import { oneLine, running } from "./safe.js";
-import { field, fold, isOpen, setUi, ui } from "./store.js";
+import { field, fold, isOpen, ui } from "./store.js";
 
 export function Aside({ seat, offline, reading }: { seat: Seat; offline: boolean; reading: boolean }) {
   const off = offline || reading || seat.gone;
@@ -116,12 +116,16 @@ function Queue({
   const ready = waiting.filter((entry) => !entry.paused);
   const held = waiting.filter((entry) => entry.paused);
   const edit = async (entry: w.QueueEntry) => {
-    if (field()?.value.trim() && !ui().editing) return say("Send or clear your draft first.");
+    const { session } = ui();
+    const isFree = () => !field()?.value.trim() || editedHere() !== undefined;
+    if (!isFree()) return say("Send or clear your draft first.");
     const texts = await fetchAll(entry.content.filter(({ type }) => type === "text"));
+    if (ui().session !== session) return;
+    if (!isFree()) return say("Send or clear your draft first."); // it was written in the meantime
     if (cutsOf(texts).length) return say("This prompt could not be loaded completely.", "error");
     if (texts.length < entry.content.length) say("Its files will be removed when you save it.");
     setDraft(wordsOf(texts));
-    setUi({ editing: entry.id });
+    setEditing(entry.id);
     field()?.focus();
   };
   return (
@@ -139,7 +143,7 @@ function Queue({
       </header>
       <ol>
         {waiting.map((entry) => (
-          <li key={entry.id} class={ui().editing === entry.id ? "editing" : ""}>
+          <li key={entry.id} class={editedHere() === entry.id ? "editing" : ""}>
             <span class="words" dir="auto">
               {oneLine(wordsOf(entry.content), 160) || "files"}
             </span>

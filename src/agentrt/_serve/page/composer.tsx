@@ -9,11 +9,19 @@ import { cutsOf } from "./cuts.js";
 import { composing, icon, instead, valued } from "./html.js";
 import { isStopping, sendingHere } from "./pending.js";
 import { StatusBar } from "./statusbar.js";
-import { field, model, seat, setUi, ui } from "./store.js";
+import { asDrawn, field, model, seat, setUi, ui } from "./store.js";
 
 const key = (): string => ui().session ?? "";
 
 const shown = () => model().sessions.find(({ session }) => session === ui().session);
+
+/** The queued prompt of this session that is being edited. */
+export const editedHere = (): string | undefined => ui().editing.get(key());
+
+export function setEditing(entry: string | null) {
+  const others = [...ui().editing].filter(([session]) => session !== key());
+  setUi({ editing: new Map(entry === null ? others : [...others, [key(), entry]]) });
+}
 
 export function setDraft(text: string) {
   setUi({ drafts: new Map(ui().drafts).set(key(), text) });
@@ -39,11 +47,12 @@ async function submit(when: When) {
   const content = [...blocksOf(text, cwd), ...attached.map(({ block }) => block)];
   if (!content.length || ui().link.status !== "open" || seat()?.view.state.phase === "closed") return;
   if (!fits(content)) return say("This message is larger than the server accepts.", "error");
-  const { editing } = ui();
+  const editing = editedHere();
   const session = key();
   const drafts = new Map(ui().drafts).set(session, "");
   if (area) area.value = ""; // at once: what is typed before the next frame begins the next prompt
-  setUi({ drafts, attached: new Map(ui().attached).set(session, []), editing: null, completing: null, atEnd: true });
+  setUi({ drafts, attached: new Map(ui().attached).set(session, []), completing: null, atEnd: true });
+  setEditing(null);
   const ack = await (editing ? editQueued(editing, content) : prompt(content, text, when));
   if (!ack.ok) {
     // Nothing that was written is lost, neither this nor what has been written since.
@@ -68,7 +77,7 @@ const touched = () => matchMedia("(pointer: coarse) and (hover: none)").matches;
 function onKey(event: KeyboardEvent, busy: boolean) {
   const area = field();
   if (composing(event) || !area) return;
-  const completion = completionAt(area, seat());
+  const completion = asDrawn(() => completionAt(area, seat()));
   if (completion && completion.options.length) {
     const { options } = completion;
     const at = Math.min(ui().completing?.at ?? 0, options.length - 1);
@@ -95,10 +104,10 @@ function onKey(event: KeyboardEvent, busy: boolean) {
     submit(busy && (event.ctrlKey || event.metaKey) ? "interrupt" : "queue");
   } else if (event.key === "ArrowUp" || event.key === "ArrowDown") {
     recall(event, area.value);
-  } else if (event.key === "Escape" && ui().editing) {
+  } else if (event.key === "Escape" && editedHere()) {
     event.stopPropagation();
     setDraft("");
-    setUi({ editing: null });
+    setEditing(null);
   }
 }
 
@@ -128,7 +137,7 @@ export function Composer({ seat, offline, reading }: { seat: Seat | undefined; o
   const busy = !offline && (Boolean(state?.turn) || sendingHere().length > 0);
   const stopping = state?.phase === "cancelling" || isStopping();
   const empty = !text.trim() && !attached.length;
-  const editing = Boolean(ui().editing);
+  const editing = editedHere() !== undefined;
   const label = editing ? "Save" : busy ? "Queue" : "Send";
   const area = field();
   void ui().caret; // what is offered depends on it

@@ -5,7 +5,7 @@ import { ask, choose, fetchAll, prompt, say, send } from "./actions.js";
 import { wordsOf } from "./content.js";
 import { cutsOf } from "./cuts.js";
 import { iconButton } from "./html.js";
-import { field, model, seat, setUi, ui } from "./store.js";
+import { field, model, setUi, ui } from "./store.js";
 
 export const OwnTools = ({ item }: { item: w.Item }): Shown =>
   item.turn && (
@@ -16,10 +16,9 @@ export const OwnTools = ({ item }: { item: w.Item }): Shown =>
   );
 
 /** The session in which a message is written anew; null if there is none. */
-async function place(item: w.Item): Promise<string | null> {
-  const session = ui().session ?? "";
+async function place(session: string, item: w.Item): Promise<string | null> {
   const summary = model().sessions.find((each) => each.session === session);
-  const view = seat()?.view;
+  const view = model().attached.get(session)?.view;
   const turns = [...(view?.turns.keys() ?? [])];
   const at = turns.indexOf(item.turn ?? "");
   if (!summary || at < 0 || (summary.forks ?? "turn") !== "turn") {
@@ -39,11 +38,11 @@ async function place(item: w.Item): Promise<string | null> {
 }
 
 async function repeat(item: w.Item, edits: boolean) {
+  const before = ui().session ?? ""; // another one may be shown before all of the message is here
   const content = await fetchAll(item.content ?? []);
   if (cutsOf(content).length) return say("This message could not be loaded completely.", "error");
   const text = wordsOf(content);
-  const before = ui().session ?? "";
-  const session = await place(item);
+  const session = await place(before, item);
   if (session === null) return;
   if (session !== before) choose(session);
   if (edits) {
@@ -56,7 +55,7 @@ async function repeat(item: w.Item, edits: boolean) {
       atEnd: true,
     });
     setTimeout(() => field()?.focus(), 50);
-  } else if (session === before) await prompt(content, text, "queue");
+  } else if (session === before && session === ui().session) await prompt(content, text, "queue");
   else {
     const ack = await ask("prompt", { session, content });
     if (!ack.ok) say(ack.error?.message ?? "The message was not sent.", "error");

@@ -12,7 +12,7 @@ import { best } from "./fuzzy.js";
 import { nameOf, PHASES } from "./header.js";
 import { instead, valued } from "./html.js";
 import { oneLine } from "./safe.js";
-import { field, framed, keep, model, seat, setUi, show, ui } from "./store.js";
+import { asDrawn, field, framed, keep, model, seat, setUi, show, ui } from "./store.js";
 
 /** Rows that are shown. */
 const ROWS = 50;
@@ -92,7 +92,8 @@ export class Palette extends Component {
     if (!entry) return;
     setUi({ panel: null });
     show();
-    queueMicrotask(entry.run); // the dialog has given back the focus, which the command may move
+    // The dialog has given back the focus, which the command may move. The next key belongs to what it shows.
+    queueMicrotask(() => (entry.run(), show()));
   }
 
   /** The entries for the words, and the number of the chosen one. */
@@ -104,7 +105,7 @@ export class Palette extends Component {
   render() {
     const { shown, at } = this.found();
     const onKey = (event: KeyboardEvent) => {
-      const { shown, at } = this.found(); // more may have been typed since this was drawn
+      const { shown, at } = asDrawn(() => this.found()); // more may have been typed since this was drawn
       const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
       if (event.key === "Enter") (event.preventDefault(), this.choose(shown[at]));
       if (!step || !shown.length) return;

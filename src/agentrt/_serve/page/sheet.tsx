@@ -9,7 +9,7 @@ import { InView } from "./inview.js";
 import { requestParts, TITLE } from "./request_parts.js";
 import { reveal, revealedLine } from "./reveal.js";
 import { isolated } from "./revealed.js";
-import { field, here, setUi, ui } from "./store.js";
+import { field, here, seat, setUi, ui } from "./store.js";
 import { effect, Part, Subject } from "./subject.js";
 
 /** Milliseconds for which a question that has just come up takes no answer: whoever was about to
@@ -130,8 +130,18 @@ class Question extends Component<QuestionProps> {
     return !this.inView.all || performance.now() - this.since < GUARD;
   }
 
+  /** True if the agent has changed the subject since it was drawn. */
+  outdated() {
+    const { ask, item } = this.props;
+    const view = seat()?.view;
+    const now = view?.items.get(ask.item ?? "");
+    const asked = view?.permissions.get(ask.request) ?? ask;
+    return (now !== item || asked !== ask) && JSON.stringify(requestParts(asked, now)) !== this.about;
+  }
+
   give = (decision: Decision) => {
     if (this.blocked()) return;
+    if (!this.declines(decision) && this.outdated()) return;
     if (!this.declines(decision) && this.unread()) this.more();
     else answer(this.props.ask.request, decision);
   };

@@ -43,7 +43,7 @@ const store: { model: Model; ui: Ui } = {
     open: new Map(),
     drafts: new Map(),
     attached: new Map(),
-    editing: null,
+    editing: new Map(),
     panel: null,
     viewing: null,
     creating: false,
@@ -110,12 +110,14 @@ function tracked<T extends object>(of: (model: Model) => T, shows = served): T {
   ) as T;
 }
 
-function asDrawn(act: () => void) {
+/** Read the model as it was drawn last: to draw, and to find what the user sees and chooses. */
+export function asDrawn<T>(act: () => T): T {
+  const before = drawing;
   drawing = true;
   try {
-    act();
+    return act();
   } finally {
-    drawing = false;
+    drawing = before;
   }
 }
 
@@ -132,9 +134,10 @@ const seatOf = (model: Model) => model.attached.get(store.ui.session ?? "");
 /** The session that is shown as it is now; of it, nothing is drawn again. */
 export const seatNow = () => seatOf(store.model);
 
-/** The one that was shown last: components read it until they are taken away. */
+/** The one that was shown last: components read it until they are taken away. Handlers read the first one
+ *  before it is drawn. */
 let last = seatNow();
-const latest = (model: Model) => (last = seatOf(model) ?? last) as Seat;
+const latest = (model: Model) => (last = seatOf(model) ?? last ?? seatNow()) as Seat;
 const seats = tracked(latest);
 const view = tracked((model) => latest(model).view);
 const extra = tracked((model) => latest(model).extra);
@@ -310,4 +313,4 @@ function redraw(inFrame: boolean, asked: boolean) {
 }
 
 /** Draw the user's changes now, before the next frame. */
-export const show = () => redraw(false, false);
+export const show = () => (showing ? changed() : redraw(false, false));

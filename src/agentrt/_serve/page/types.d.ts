@@ -115,7 +115,7 @@ declare global {
     drafts: ReadonlyMap<string, string>;
     attached: ReadonlyMap<string, readonly Attachment[]>;
     /** The waiting prompt that is being edited. */
-    editing: string | null;
+    editing: ReadonlyMap<string, string>;
     panel: "sessions" | "settings" | "frames" | "shortcuts" | "files" | "palette" | "outline" | "changes" | null;
     /** The file that is shown, relative to the session's folder, and its line. */
     viewing: { path: string; line: number | null } | null;
