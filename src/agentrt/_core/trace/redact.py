@@ -96,7 +96,8 @@ class Redaction:
             return self.line(data).decode(errors="surrogatepass")
         if self.passes(data):
             return text
-        lines = _without_keys(data).split(b"\n")
+        whole = secrets.without_secrets_across_lines(_without_keys(data))
+        lines = whole.split(b"\n")
         return b"\n".join(map(self.line, lines)).decode(errors="surrogatepass")
 
     def command(self, argv: list[str]) -> list[str]:

@@ -13,9 +13,10 @@ see docs/guides/tracing.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from importlib import import_module
+from itertools import islice
 from typing import Any, Final
 
 REDACTED: Final = b"[redacted]"
@@ -26,6 +27,10 @@ SIGN_COST_BYTES: Final = 512
 """Number of bytes that could be searched in the time for judging a sign; an upper bound."""
 _MAX_SIGN_BYTES: Final = 512
 """Maximum length of a sign in bytes. Windows overlap by it."""
+_PAIR_BEGINS_BYTES: Final = 200
+"""Number of bytes before a telling name in which it must be called a name."""
+_VALUE_BYTES: Final = 4096
+"""Number of bytes in which the end of a value is expected."""
 
 # --- known prefixes
 
@@ -134,6 +139,36 @@ _NOT: Final = frozenset(
 """Names in protocols and libraries that have such an ending but no secret value."""
 _QUOTE: Final = r"\\{0,63}[\"']?"
 _SPACE: Final = r"[ \t]{0,64}"
+_GAP: Final = r"(?:[\s,]|\\{1,7}[nrt]){1,28}"
+"""The text between a name and its value in a list of both, such as a line break and indentation."""
+_THEN: Final = r"(?:[ \t]|\\{0,63}[\"'][ \t]{0,8}[, ])"
+"""The text between two words of a command, or of a list of words."""
+
+_ACROSS_LINES: Final = ("pair", "block")
+"""Signs of secrets whose names may be in an earlier line."""
+_NEXT: Final = r"(?P<next>[ =]|\\{0,63}[\"'][ \t]{0,8}[, ])"
+_PASSWORD_OPTIONS: Final = {
+    # programs: a word that the command must contain, and the option before the password
+    "docker|podman|nerdctl|buildah|skopeo|crane|helm|oras|az|oc|cf|ibmcloud": ("login", "-p"),
+    "mongosh?|mongodump|mongorestore|mongoimport|mongoexport|cqlsh|rdesktop": ("", "-p"),
+    "redis-cli": ("", "-a"),
+    "sqlcmd|bcp|zip|unzip|mosquitto_pub|mosquitto_sub|ipmitool": ("", "-P"),
+    "ldapsearch|ldapmodify|ldapadd|ldapdelete|ldapwhoami|ldappasswd": ("", "-w"),
+    "openssl": ("", "-k"),
+    "sshpass": ("", "-p ?"),
+    "mysql|mariadb|mysqldump|mariadb-dump|mysqladmin|mysqlimport|7z|7za|7zr": (
+        "",
+        r"-p(?=[^\s\"'\\]|\\{0,63}[\"'][^\s,])",
+    ),
+    "xfreerdp|wlfreerdp": ("", "/p:"),
+    "smbclient|rpcclient": ("", r"-U [\w.@-]{1,60}+%"),
+    "lftp": ("", r"-u [\w.@-]{1,60}+,"),
+}
+"""Options for passwords whose names tell nothing.
+
+After an option of one letter comes another word, after others the password itself.
+"""
+_PASSWORD_PROGRAMS: Final = "|".join(_PASSWORD_OPTIONS)
 
 _SIGNS: Final = (
     ("shape", "|".join(prefix for prefix, _ in SHAPES)),
@@ -141,22 +176,27 @@ _SIGNS: Final = (
     ("pem", r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY"),
     ("url", r"://[^/\s\"'\\@]{1,256}@"),
     ("hook", _WEBHOOKS),
-    ("name", rf"(?i:{_STRONG}|{_WEAK}){_QUOTE}{_SPACE}[:=,>]"),
+    ("pair", rf"(?i:{_STRONG}){_QUOTE}{_GAP}{_QUOTE}(?i:value){_QUOTE}{_SPACE}[:=]"),
+    ("block", rf"(?i:{_STRONG}){_QUOTE}{_SPACE}:[ \t]{{0,8}}[|>]"),
+    ("name", rf"(?i:{_STRONG}|{_WEAK}){_QUOTE}{_SPACE}[:=>]"),
+    ("element", rf"<[\w:.-]{{0,60}}(?i:{_STRONG})[ \t][^<>]{{1,200}}>"),
     ("scheme", r"(?i:bearer|basic)[ \t]"),
     (
         "option",
         r"--?(?i:[a-z][\w-]{0,30}[-_])?(?i:(?:store|key)?pass(?:word|wd|phrase|in|out)?|token"
         r"|secret|api-?key|key-id|oauth2-bearer|access-key|secret-key|requirepass|pat"
-        r"|credentials?|authorization)"
-        r"(?:[ \t]|\\{0,63}[\"'][ \t]{0,8}[, ])",
+        rf"|credentials?|authorization){_THEN}",
     ),
     (
         "variable",
         r"(?:setx|ENV|set -[A-Za-z]{1,4}) [A-Z0-9_]{0,60}"
-        r"(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASS|CREDENTIALS?) |_auth(?:Token|) |requirepass ",
+        r"(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASS|CREDENTIALS?) |_auth(?:Token|) |requirepass "
+        rf"|config(?:ure)?(?: set| --?[a-z]{{1,20}}){{0,3}} [\w./:-]{{0,80}}(?i:{_STRONG}) ",
     ),
     ("user", r"-(?:u|-user|U|-proxy-user)(?:[ =]|\\{0,63}[\"'])"),
-    ("login", r"(?:sshpass|mysql|mariadb|mysqldump|mysqladmin|redis-cli|docker login|smbclient) "),
+    ("cookie", r"-[A-Za-z]{0,8}b(?:[ =]|\\{0,63}[\"'])|--cookie(?:[ =]|\\{0,63}[\"'])"),
+    ("login", rf"(?:{_PASSWORD_PROGRAMS}){_THEN}"),
+    ("account", rf"(?:htpasswd|rabbitmqctl){_THEN}"),
     ("netrc", r"(?:machine|login) [^\s\"\\]{1,100} "),
     ("sql", r"(?i:identified by|password)[ \t]\\{0,63}['\"]"),
 )
@@ -182,7 +222,16 @@ _Search = Callable[[bytes, int, int], int]
 @lru_cache(maxsize=1)
 def load() -> _Search:
     """Return the search for signs. It is compiled once, which takes some hundredths of a second."""
-    source = "|".join(f"(?:{pattern})" for _, pattern in _SIGNS).encode()
+    return _compiled([name for name, _ in _SIGNS])
+
+
+@lru_cache(maxsize=1)
+def _load_across_lines() -> _Search:
+    return _compiled(_ACROSS_LINES)
+
+
+def _compiled(names: Sequence[str]) -> _Search:
+    source = "|".join(f"(?:{pattern})" for name, pattern in _SIGNS if name in names).encode()
     re2: Any = import_module("re2")
     options = re2.Options()
     options.never_capture = True
@@ -211,6 +260,44 @@ def without_secrets(line: bytes) -> Iterator[bytes | None]:
         yield line
         return
     yield from _Scanner(line).parts()
+
+
+def without_secrets_across_lines(text: bytes) -> bytes:
+    """Return a text of several lines without the secrets whose names are in an earlier line."""
+    search, which, scanner = _load_across_lines(), _which().match, _Scanner(text)
+    parts: list[bytes] = []
+    done = at = 0
+    while (place := search(text, at, len(text))) >= 0:
+        at = place + 1
+        sign = which(text, place)
+        match "" if sign is None else sign.lastgroup:
+            case "pair":
+                span = _pair_in(text, place)
+            case "block":
+                assert sign is not None
+                span = scanner.block(sign)
+            case _:
+                continue
+        if span is not None and done <= span[0] < span[1]:
+            parts += (text[done : span[0]], REDACTED)
+            done = at = span[1]
+    return b"".join((*parts, text[done:]))
+
+
+def _pair_in(text: bytes, place: int) -> Span:
+    """Match a name and its value, which ends with its line, in a text of several lines."""
+    start = max(0, place - _PAIR_BEGINS_BYTES)
+    value = text.find(b"\n", place, place + _MAX_SIGN_BYTES) + 1 or place
+    last = text.find(b"\n", value, value + _VALUE_BYTES)
+    scanner = _Scanner(text[start : last if last >= 0 else value + _VALUE_BYTES])
+    scanner.is_json = False
+    sign = _which().match(scanner.line, place - start)
+    if sign is None or sign.lastgroup != "pair" or (span := scanner.pair(sign)) is None:
+        return None
+    end = start + span[1]
+    if span[1] == len(scanner.line) and last < 0:  # the text after a value is skipped
+        end = text.find(b"\n", end)
+    return start + span[0], len(text) if end < 0 else end
 
 
 class _Scanner:
@@ -328,11 +415,26 @@ class _Scanner:
         return found if found is not None and _is_random(self.line[slice(*found)], 8) else None
 
     def _argument(self, start: int) -> Span:
-        """Match a word of a command, or of a list of words."""
-        found = _WORD.match(self.line, start)
-        if found is None or _PLACEHOLDER.fullmatch(found["value"]) is not None:
+        """Match a word of a command, or of a list of words, without its quotation marks."""
+        line, found = self.line, _BEFORE_WORD.match(self.line, start)
+        assert found is not None
+        at, quote = found.end(), found["quote"]
+        if line[at : at + 1] == b"-":
             return None
-        return found.span("value")
+        if quote == b'"':
+            end = self._end_of_string(at, len(found["escapes"]))
+        elif quote == b"'":
+            end = _end_in_apostrophes(line, at)
+        elif found["escapes"] or found["comma"] or line[start - 1 : start] == b",":
+            return None  # a number in a list of words, for example
+        else:
+            word = _WORD.match(line, at)
+            end = at if word is None else word.end()
+        if end - at < 4:
+            return None
+        if end - at < 100 and _PLACEHOLDER.fullmatch(line[at:end]) is not None:
+            return None
+        return at, end
 
     def user(self, sign: re.Match[bytes]) -> Span:
         """Match the password in the option `-u USER:PASSWORD` of curl and similar programs."""
@@ -342,10 +444,45 @@ class _Scanner:
         found = _USER.match(self.line, sign.end())
         return None if found is None else found.span("value")
 
+    def cookie(self, sign: re.Match[bytes]) -> Span:
+        """Match the cookies, but not the file of cookies, in an option of curl."""
+        if b"curl" not in self.line[max(0, sign.start() - 300) : sign.start()]:
+            return None
+        found = _COOKIES.match(self.line, sign.end())
+        return None if found is None else found.span("value")
+
     def login(self, sign: re.Match[bytes]) -> Span:
         """Match the password option of a program such as `sshpass` or `mysql`."""
-        found = _LOGIN.match(self.line, sign.start())
-        return None if found is None else found.span("value")
+        if _continues(self.line, sign.start()):
+            return None
+        program = _PROGRAM.match(self.line, sign.start())
+        assert program is not None
+        assert program.lastgroup is not None
+        command = _COMMAND.match(self.line, sign.end())
+        assert command is not None
+        if _LOGIN_WORDS[program.lastgroup] not in command[0]:
+            return None
+        found = _LOGINS[program.lastgroup].search(self.line, *command.span())
+        if found is None:
+            return None
+        if found["next"]:
+            return self._argument(found.end())
+        attached = _ATTACHED.match(self.line, found.end())
+        return None if attached is None else attached.span("value")
+
+    def account(self, sign: re.Match[bytes]) -> Span:
+        """Match the password in the arguments of a program that sets one."""
+        words = list(islice(_ARGUMENT.finditer(self.line, sign.end()), _MAX_ARGUMENTS))
+        options = b"".join(word[0] for word in words if word[0].startswith(b"-"))
+        names = [word for word in words if not word[0].startswith(b"-")]
+        if sign[0].startswith(b"htpasswd"):
+            place = 0 if b"b" not in options else 1 if b"n" in options else 2
+        else:
+            place = 2 if names and names[0][0] in _WITH_PASSWORD else 0
+        if not 0 < place <= len(names):
+            return None
+        closing = _CLOSING.match(self.line, names[place - 1].end())
+        return None if closing is None else self._argument(closing.end())
 
     def netrc(self, sign: re.Match[bytes]) -> Span:
         """Match the password of a netrc entry."""
@@ -378,12 +515,12 @@ class _Scanner:
             return None  # the end of a longer word, such as bypass
         depth, quote, then = len(parts["escapes"]), parts["quote"], parts["then"]
         if then == b">":
-            found = _XML.match(line, parts.end())
-            opened = line[max(0, sign.start() - len(prefix) - 1) : sign.start() - len(prefix)]
-            closed = opened == b"<" and found is not None
-            return found.span("value") if closed and found is not None else None
-        if then == b",":
-            return self._listed(sign.start() - len(prefix), parts, depth)
+            start = sign.start() - len(prefix)
+            opened = _ELEMENT_BEGINS.search(line[max(0, start - 100) : start])
+            return None if opened is None else self._element(parts.end())
+        cookies = _COOKIE.match(parts["name"]) and _COOKIES.match(line, parts.end())
+        if cookies and not quote:
+            return cookies.span("value")
         if quote == b'"':
             return self._in_json(parts.end(), depth, weak)
         return self._assigned(parts.end(), weak, in_apostrophes=quote == b"'")
@@ -397,15 +534,28 @@ class _Scanner:
             return None
         return self._judged(opened.end(), self._end_of_string(opened.end(), depth), weak)
 
-    def _listed(self, start: int, parts: re.Match[bytes], depth: int) -> Span:
-        """Match `"name": "NAME", "value": "value"`."""
-        before = _NAMED_SO.search(self.line[max(0, start - 150) : start])
-        if before is None or parts["quote"] != b'"':
+    def pair(self, sign: re.Match[bytes]) -> Span:
+        """Match a telling name and its value in a list, such as `name: X_TOKEN, value: VALUE`."""
+        front = self.line[max(0, sign.start() - _PAIR_BEGINS_BYTES) : sign.start()]
+        key = _VALUE_KEY.search(sign[0])
+        if _NAMED_SO.search(front) is None or key is None:
             return None
-        found = _VALUE.match(self.line, parts.end())
-        if found is None or len(found["escapes"]) != depth:
-            return None
-        return found.end(), self._end_of_string(found.end(), depth)
+        if key["quote"] == b'"':
+            return self._in_json(sign.end(), len(key["escapes"]), weak=False)
+        return self._assigned(sign.end(), weak=False, in_apostrophes=key["quote"] == b"'")
+
+    def block(self, sign: re.Match[bytes]) -> Span:
+        """Match the lines of a block after a telling name, in YAML."""
+        found = _BLOCK.match(self.line, sign.end())
+        return None if found is None else found.span("value")
+
+    def element(self, sign: re.Match[bytes]) -> Span:
+        """Match the content of an element with attributes and a telling name."""
+        return self._element(sign.end())
+
+    def _element(self, start: int) -> Span:
+        found = _XML.match(self.line, start)
+        return None if found is None else found.span("value")
 
     def _assigned(self, start: int, weak: bool, *, in_apostrophes: bool) -> Span:
         """Match `NAME=value` and `name: value`, with or without quotation marks around the
@@ -485,19 +635,34 @@ _SCHEME_VALUE: Final = _bytes(r"[ \t]{0,8}(?P<value>[\w.~+/=-]{8,})")
 _SCHEME: Final = _bytes(
     r"(?i:bearer|basic|token|bot|apikey|api-key|digest|negotiate|splunk|key)[ \t]{1,8}"
 )
-_WORD: Final = _bytes(
-    r"[ \t]{0,8}(?:\\{0,63}[\"'])?(?:[ \t]{0,8},?[ \t]{0,8}\\{0,63}[\"'])?"
-    r"(?P<value>(?!-)[^\s\"'\\,;&|(){}\[\]<>]{4,})"
+_BEFORE_WORD: Final = _bytes(
+    r"[ \t]{0,8}(?P<comma>,?)[ \t]{0,8}(?P<escapes>\\{0,63})(?P<quote>[\"']?)"
 )
+_WORD: Final = _bytes(r"(?:[^\s\"'\\,;&|(){}\[\]<>]|,(?=[^\s\"'\\,\]}]))+")
 _USER: Final = _bytes(
     r"[ \t=]{0,4}(?:[ \t]{0,8},?[ \t]{0,8}\\{0,63}[\"'])?[^\s:\"'\\/]{0,100}:"
     r"(?P<value>[^\s\"'\\]{3,})"
 )
-_LOGIN: Final = _bytes(
-    r"(?:sshpass(?: -e)? -p ?|redis-cli [^\"\\|;&]{0,100}?-a |docker login [^\"\\|;&]{0,100}?-p "
-    r"|(?:mysql|mariadb|mysqldump|mysqladmin) (?:[^\"\\|;&]{0,100}? )?-p"
-    r"|smbclient [^\"\\|;&]{0,100}?-U \w{1,60}%)(?:\\{0,63}[\"'])?"
-    r"(?P<value>[^\s\"'\\-][^\s\"'\\]{2,})"
+_PROGRAM: Final = _bytes(
+    "|".join(f"(?P<p{at}>{each})(?![\\w-])" for at, each in enumerate(_PASSWORD_OPTIONS))
+)
+_LOGINS: Final = {
+    f"p{at}": _bytes(rf"(?<=[\s\"']){option}" + (_NEXT if len(option) == 2 else f"{_NEXT}?"))
+    for at, (_, option) in enumerate(_PASSWORD_OPTIONS.values())
+}
+_LOGIN_WORDS: Final = {
+    f"p{at}": word.encode() for at, (word, _) in enumerate(_PASSWORD_OPTIONS.values())
+}
+_COMMAND: Final = _bytes(r"[^;&|\n]{0,400}")
+_ATTACHED: Final = _bytes(r"(?:\\{0,63}[\"'])?(?P<value>[^\s\"'\\-][^\s\"'\\]{2,})")
+_ARGUMENT: Final = _bytes(r"[^\s\"'\\,;&|]{1,100}")
+_MAX_ARGUMENTS: Final = 8
+"""Number of arguments among which the password of an account is expected."""
+_CLOSING: Final = _bytes(r"\\{0,63}[\"']?")
+_WITH_PASSWORD: Final = (b"add_user", b"change_password", b"authenticate_user")
+_COOKIES: Final = _bytes(
+    r"[ \t=]{0,4}(?:[ \t]{0,8},?[ \t]{0,8}\\{0,63}[\"'])?"
+    r"(?P<value>[\w.-]{1,100}=(?:[^\s\"'\\;]|; ?(?=[\w.-]))+)"
 )
 _NETRC: Final = _bytes(r"(?:login [^\s\"\\]{1,100} )?password (?P<value>[^\s\"\\]{3,})")
 _NAME: Final = _bytes(
@@ -508,11 +673,18 @@ _FRONT: Final = _bytes(r"[^\w.-](?=[\w.-]*+\Z)")
 """The last character before a name that does not belong to it."""
 _OPENING: Final = _bytes(rf"{_SPACE}(?P<escapes>\\{{0,63}})\"")
 _NAMED_SO: Final = _bytes(
-    r"(?:name|key|header|variable)\\{0,63}\"[ \t]{0,8}:[ \t]{0,8}\\{0,63}\"\Z"
+    rf"(?i:name|key|header|variable|id){_QUOTE}{_SPACE}[:=]{_SPACE}{_QUOTE}[\w.:-]{{0,80}}\Z"
 )
-_VALUE: Final = _bytes(
-    r"[ \t]{0,8}\\{0,63}\"value\\{0,63}\"[ \t]{0,8}:[ \t]{0,8}(?P<escapes>\\{0,63})\""
+_VALUE_KEY: Final = _bytes(r"(?i:value)(?P<escapes>\\{0,63})(?P<quote>[\"']?)[ \t]{0,64}[:=]\Z")
+_ELEMENT_BEGINS: Final = _bytes(
+    r"<(?:[\w:.-]{1,40}[ \t][^<>]{0,40}(?:name|key|id)=\\{0,63}[\"'])?\Z"
 )
+_COOKIE: Final = _bytes(r"(?i:(?:set-)?cookie)")
+_BLOCK: Final = _bytes(
+    r"[-+0-9]{0,2}[ \t]{0,8}(?P<break>\r?\n|\\{1,63}n)(?P<indent>[ \t]{1,40})"
+    r"(?P<value>[^\r\n\"\\]+(?:(?P=break)(?P=indent)[^\r\n\"\\]+)*)"
+)
+"""A block of lines, in YAML."""
 _ASSIGNED: Final = _bytes(r"(?:>|=)?(?P<space>[ \t]{0,64})(?P<escapes>\\{0,63})(?P<quote>[\"']?)")
 _BARE: Final = _bytes(r"[^\s\"'\\,;&{}<>]{6,}")
 _CODE: Final = _bytes(
@@ -554,7 +726,7 @@ _APOSTROPHE: Final = _bytes(r"['\"]|\\[nr]")
 
 def _continues(line: bytes, start: int) -> bool:
     """Return True if the text there is the rest of a longer word."""
-    return start > 0 and (line[start - 1 : start].isalnum() or line[start - 1 : start] in b"_-")
+    return _BEGINS.match(line, start) is None or line[max(0, start - 1) : start] == b"-"
 
 
 def _is_random(value: bytes, shortest: int) -> bool:
