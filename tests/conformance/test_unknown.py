@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from agentrt._lab.conformance.unknown import unknown_messages
+from inside.conformance import unknown_messages
 
 TESTS = Path(__file__).parents[1]
 UNKNOWN: dict[Literal["acp", "claude", "codex"], Any] = {

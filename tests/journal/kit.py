@@ -120,8 +120,8 @@ def _looking(path: Path | str) -> Iterator[Callable[[str], list[Any]]]:
         finally:
             connection.close()
     else:
-        from agentrt._cluster.postgres.connection import connect
-        from agentrt._cluster.server import parse as server_of
+        from inside.postgres import connect
+        from inside.postgres import parse as server_of
 
         with connect(server_of(path), writes=False) as server:
             yield server.rows

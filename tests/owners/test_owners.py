@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from agentrt._cluster.owners import BEATS_PER_LEASE
 from faults.quick import FULL, mostly_slow
 from inside.cluster import MARGIN_FRACTION, Action, Ask, End, Join, Leave, Owner, Renew
 
@@ -26,7 +25,7 @@ def test_a_lease_is_asked_for_at_once_and_renewed_while_it_is_held() -> None:
     owner = joined()
     assert owner.holds(7, HELD - 0.1)
     assert owner.tick(1.0) == []
-    assert owner.due == LEASE / BEATS_PER_LEASE
+    assert owner.due == LEASE / 5
     assert owner.tick(owner.due) == [ask := Renew(7, 2.0)]
     assert owner.granted(ask, 7, 3.0) == []
     assert owner.until == 2.0 + HELD
@@ -82,8 +81,8 @@ def test_that_the_database_does_not_answer_is_known_while_the_lease_is_held() ->
     owner = joined()
     assert not owner.unanswered(1.0)
     [ask] = owner.tick(2.0)
-    assert not owner.unanswered(2.0 + LEASE / BEATS_PER_LEASE)
-    assert owner.unanswered(2.1 + LEASE / BEATS_PER_LEASE)
+    assert not owner.unanswered(2.0 + LEASE / 5)
+    assert owner.unanswered(2.1 + LEASE / 5)
     owner.failed(ask)  # type: ignore[arg-type]
     assert owner.holds(7, 4.1)
     [again] = owner.tick(4.1)

@@ -1,0 +1,172 @@
+"""The settings of a sandbox, their comparison, and the hints about them.
+
+Sandboxes are compared for generated pairs, also where the machine cannot build one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentrt._core.sandbox.hints import MAX_HINTS, find_refusals
+from agentrt._core.sandbox.policy import (
+    as_sandbox,
+    check_narrower,
+    narrowed,
+    sandbox_from,
+)
+from agentrt.errors import LocalProtocolError
+from agentrt.sandbox import Sandbox, SandboxLimits
+
+TEXTS = st.lists(st.sampled_from(["/a", "/a/b", "/c", "/c/d/e"]), max_size=3, unique=True)
+BOUNDS = st.none() | st.integers(1, 5)
+SANDBOXES = st.builds(
+    Sandbox,
+    write=TEXTS,
+    read=TEXTS,
+    hide=st.lists(st.sampled_from([".env", "secrets"]), max_size=2, unique=True),
+    network=st.sampled_from(["none", "model", "all"])
+    | st.lists(
+        st.sampled_from(["a.example", "*.a.example", "b.example:80", "*"]), max_size=2, unique=True
+    ),
+    ports=st.lists(st.sampled_from([3001, 3002]), max_size=2, unique=True),
+    programs=st.dictionaries(st.sampled_from(["rm", "git"]), st.sampled_from(["deny", "ask"])),
+    limits=st.builds(SandboxLimits, processes=BOUNDS, memory_bytes=BOUNDS, tmp_bytes=BOUNDS),
+    nested=st.booleans(),
+    needs=st.sampled_from(["bwrap", "landlock"]),
+)
+
+
+@given(SANDBOXES, SANDBOXES)
+def test_a_narrowed_sandbox_is_within_both(first: Sandbox, second: Sandbox) -> None:
+    common = narrowed(first, second)
+    assert common is not None
+    assert check_narrower(second, common) == common
+    assert narrowed(common, common) == common
+
+
+@given(SANDBOXES)
+def test_a_sandbox_is_within_itself_and_within_no_sandbox(sandbox: Sandbox) -> None:
+    assert check_narrower(sandbox, sandbox) == sandbox
+    assert narrowed(None, sandbox) == sandbox == narrowed(sandbox, None)
+
+
+@given(SANDBOXES)
+def test_a_sandbox_survives_being_stored(sandbox: Sandbox) -> None:
+    assert msgspec.json.decode(msgspec.json.encode(sandbox), type=Sandbox) == sandbox
+
+
+@pytest.mark.parametrize(
+    ("wider", "setting"),
+    [
+        (Sandbox(write=["/srv"]), "write"),
+        (Sandbox(network="all"), "network"),
+        (Sandbox(network=["a.example"]), "network"),
+        (Sandbox(ports=[8080]), "ports"),
+        (Sandbox(nested=True), "nested"),
+        (Sandbox(), "hide"),
+    ],
+)
+def test_a_wider_sandbox_is_refused_by_the_setting_that_widens(
+    wider: Sandbox, setting: str
+) -> None:
+    outer = Sandbox(hide=[".env"]) if setting == "hide" else Sandbox()
+    with pytest.raises(LocalProtocolError, match=setting):
+        check_narrower(outer, wider)
+
+
+def test_no_sandbox_is_wider_than_any() -> None:
+    with pytest.raises(LocalProtocolError, match="switched off"):
+        check_narrower(Sandbox(), None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"write": "/srv"}, "must be a list"),
+        ({"network": "some"}, "'none', 'model', 'all'"),
+        ({"network": ["https://a.example"]}, "not a host"),
+        ({"ports": [0]}, "port number"),
+        ({"ports": [80]}, "listen on a port from 1024"),
+        ({"hide": ["/etc"]}, "inside the session's folders"),
+        ({"hide": ["../x"]}, "inside the session's folders"),
+        ({"programs": ["/bin/rm"]}, "name of a program"),
+        ({"programs": {"git": "maybe"}}, "'deny' or 'ask'"),
+        ({"programs": "rm"}, "must be a list"),
+        ({"limits": {"processes": 0}}, "SandboxLimits"),
+        ({"network": None}, "list"),
+    ],
+)
+def test_a_wrong_setting_is_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        Sandbox(**fields)
+
+
+def test_a_preset_has_a_name() -> None:
+    assert as_sandbox("offline") == Sandbox(network="none")
+    assert as_sandbox(None) is None
+    with pytest.raises(ValueError, match="'workspace', 'offline', 'open-network'"):
+        as_sandbox("wide")
+
+
+def test_a_table_of_settings_extends_a_preset() -> None:
+    found = sandbox_from({"mode": "offline", "hide": [".env"]})
+    assert found == Sandbox(network="none", hide=[".env"])
+    found = sandbox_from({"programs": {"git": "ask"}})
+    assert found == Sandbox(programs={"git": "ask"})
+    assert sandbox_from({"programs": ["rm"]}) == Sandbox(programs={"rm": "deny"})
+
+
+def test_of_two_rules_for_a_program_the_denial_applies() -> None:
+    asks, denies = Sandbox(programs={"rm": "ask", "git": "ask"}), Sandbox(programs=["rm"])
+    for first, second in ((asks, denies), (denies, asks)):
+        common = narrowed(first, second)
+        assert common is not None
+        assert common.programs == {"rm": "deny", "git": "ask"}
+    with pytest.raises(LocalProtocolError, match="programs"):
+        check_narrower(denies, asks)
+    assert sandbox_from({"mode": "off"}) is None
+    with pytest.raises(ValueError, match="unknown field"):
+        sandbox_from({"hosts": []})
+
+
+# --- hints about refusals
+
+OUTPUTS = [
+    ("sh: 1: cannot create /etc/x: Read-only file system", "/etc/x"),
+    ("sh: 1: cannot create .git/hooks/x: Read-only file system", "/work/.git/hooks/x"),
+    ("bash: line 1: /etc/x: Read-only file system", "/etc/x"),
+    ("touch: cannot touch '/opt/a b': Read-only file system", "/opt/a b"),
+    ("mkdir: cannot create directory ‘../x’: Read-only file system", "/x"),
+    ("error: could not lock config file .git/config: Read-only file system", "/work/.git/config"),
+    ("fatal: Unable to create '/a/.git/index.lock': Read-only file system", "/a/.git/index.lock"),
+    ("OSError: [Errno 30] Read-only file system: '/etc/x'", "/etc/x"),
+    ("Error: EROFS: read-only file system, open '/etc/x'", "/etc/x"),
+    ("open /etc/x: read-only file system", "/etc/x"),
+    ("sandbox: new.invalid:80 is not allowed in this session by its sandbox", "new.invalid:80"),
+    ("sandbox: [2001:db8::1]:443 is not allowed in this session", "[2001:db8::1]:443"),
+    ("sandbox: rm may not be run in this session", "rm"),
+]
+
+
+@pytest.mark.parametrize(("output", "target"), OUTPUTS)
+def test_a_refusal_is_found_in_what_programs_print(output: str, target: str) -> None:
+    assert [each.target for each in find_refusals(f"ok\n{output}\n", "/work")] == [target]
+
+
+@pytest.mark.parametrize(
+    "output", ["", "a file system that is read-only", "Permission denied", "sandbox: it works"]
+)
+def test_other_output_has_no_hint(output: str) -> None:
+    assert find_refusals(output, "/work") == []
+
+
+@given(st.lists(st.sampled_from([each for each, _ in OUTPUTS]) | st.text(), max_size=20))
+def test_any_output_has_few_hints_of_one_line(lines: list[str]) -> None:
+    found = find_refusals("\n".join(lines), "/work")
+    assert len(found) == len(set(found)) <= MAX_HINTS
+    assert all("\n" not in each.hint(for_good=False) for each in found)

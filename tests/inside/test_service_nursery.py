@@ -1,0 +1,156 @@
+"""Services outlive the cancellation of the block that uses them, and no more than that.
+
+Cancellation comes at chosen moments; in a session it would depend on the agent's timing.
+"""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from agentrt._base.nesting import open_service_nursery
+
+
+class Service:
+    """Runs until it is cancelled, and says so."""
+
+    def __init__(self) -> None:
+        self.over = False
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        try:
+            task_status.started()
+            await trio.sleep_forever()
+        finally:
+            self.over = True
+
+
+async def fail() -> None:
+    raise ValueError("a service's own")
+
+
+async def test_a_cancellation_from_outside_is_the_blocks_alone(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    soon, started = Service(), Service()
+    with trio.move_on_after(1) as outside:
+        async with open_service_nursery() as services:
+            services.start_soon(soon.run)
+            await services.start(started.run)
+            try:
+                await trio.sleep_forever()
+            finally:
+                with trio.CancelScope(shield=True):
+                    await trio.sleep(1)
+                assert not soon.over
+                assert not started.over
+    assert outside.cancelled_caught
+    assert soon.over
+    assert started.over
+
+
+async def test_the_end_of_the_block_ends_them() -> None:
+    service = Service()
+    async with open_service_nursery() as services:
+        await services.start(service.run)
+    assert service.over
+
+
+async def test_an_error_of_one_ends_the_block_first_and_then_the_others() -> None:
+    other = Service()
+
+    async def block() -> None:
+        async with open_service_nursery() as services:
+            services.start_soon(other.run)
+            services.start_soon(fail)
+            try:
+                await trio.sleep_forever()
+            finally:
+                assert not other.over
+
+    with pytest.raises(ValueError, match="a service's own"):
+        await block()
+    assert other.over
+
+
+async def test_before_its_start_a_service_is_cancelled_with_who_waits_for_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def never(*, task_status: trio.TaskStatus[None]) -> None:  # noqa: ASYNC114, ASYNC128
+        await trio.sleep_forever()
+
+    async with open_service_nursery() as services:
+        with trio.move_on_after(1) as patience:
+            await services.start(never)
+        assert patience.cancelled_caught
+
+
+async def test_a_service_that_starts_although_nobody_waits_any_more_is_cancelled() -> None:
+    service = Service()
+
+    async def stubborn(*, task_status: trio.TaskStatus[None]) -> None:  # noqa: ASYNC114, ASYNC128
+        with trio.CancelScope(shield=True):
+            await trio.lowlevel.checkpoint()
+        await service.run(task_status=task_status)
+
+    async with open_service_nursery() as services:
+        with trio.CancelScope() as patience:
+            patience.cancel()
+            await services.start(stubborn)
+        assert patience.cancelled_caught
+        assert service.over
+
+
+async def test_an_error_before_its_start_is_the_callers() -> None:
+    async def early(*, task_status: trio.TaskStatus[None]) -> None:  # noqa: ASYNC114, ASYNC128
+        raise ValueError("too early")
+
+    async with open_service_nursery() as services:
+        with pytest.raises(ValueError, match="too early"):
+            await services.start(early)
+        await trio.lowlevel.checkpoint()  # the block goes on
+
+
+async def test_services_of_services_live_on_in_a_block_that_is_cancelled() -> None:
+    late, later = Service(), Service()
+    spawned = trio.Event()
+
+    async def spawn() -> None:
+        await trio.lowlevel.cancel_shielded_checkpoint()
+        services.start_soon(late.run)
+        await services.start(later.run)
+        spawned.set()
+
+    with trio.CancelScope() as outside:
+        async with open_service_nursery() as services:
+            outside.cancel()
+            services.start_soon(spawn)
+            with trio.CancelScope(shield=True):
+                await spawned.wait()
+                await trio.testing.wait_all_tasks_blocked()
+            assert not late.over
+            assert not later.over
+    assert late.over
+    assert later.over
+
+
+async def test_what_is_started_behind_the_end_is_cancelled_at_once() -> None:
+    service = Service()
+    async with open_service_nursery() as services:
+        services.cancel()
+        services.start_soon(service.run)
+    assert service.over
+
+
+async def test_a_service_that_starts_while_the_others_are_ended_starts_and_ends_with_them() -> None:
+    service = Service()
+
+    async def slow(*, task_status: trio.TaskStatus[None]) -> None:  # noqa: ASYNC114, ASYNC128
+        await trio.lowlevel.checkpoint()
+        await service.run(task_status=task_status)
+
+    async with open_service_nursery() as services:
+        services.cancel()
+        await services.start(slow)
+    assert service.over
