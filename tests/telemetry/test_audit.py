@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 import agentrt
 from agentrt.errors import FilesError
+from agentrt.hosting import answering
 from agentrt.permissions import Policy
 from agentrt.telemetry import AuditLog, AuditRecord, read_audit
 from inside.command_line import main
@@ -76,6 +78,42 @@ async def test_an_answer_of_a_person_has_its_origin(tmp_path: Path) -> None:
     assert decision.option.partition(":")[0].startswith(("allow", "reject"))
     assert decision.requested is not None
     assert decision.requested <= decision.time
+
+
+async def test_a_cancelled_turn_has_its_origin(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    async with agentrt.open_session("demo", cwd=tmp_path, telemetry=AuditLog(path)) as session:
+        async with session.prompt("run sleep 60") as turn:
+            async for _ in turn:
+                session.cancel()
+                break
+        async with session.prompt("hi") as turn:
+            async for _ in turn:
+                pass
+    ends = [each for each in read_audit(path) if each.kind == "turn"]
+    assert [(end.outcome, end.by, end.who, end.via) for end in ends] == [
+        ("cancelled", "user", "", "program"),
+        ("completed", "", "", ""),
+    ]
+
+
+async def test_an_origin_is_not_that_of_tasks_that_are_started_by_the_way(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+
+    async def stop() -> None:
+        session.cancel()
+
+    async with (
+        agentrt.open_session("demo", cwd=tmp_path, telemetry=AuditLog(path)) as session,
+        trio.open_nursery() as nursery,
+        session.prompt("run sleep 60") as turn,
+    ):
+        with answering("tenant acme", "agentrt.v1"):
+            nursery.start_soon(stop)
+        async for _ in turn:
+            pass
+    end = of(list(read_audit(path)), "turn")
+    assert (end.outcome, end.who, end.via) == ("cancelled", "", "program")
 
 
 @pytest.mark.slow

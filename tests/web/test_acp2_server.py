@@ -194,6 +194,17 @@ async def test_a_waiting_prompt_is_answered_later_and_can_be_taken_back(
         assert client.updates()[-1]["stopReason"] == "cancelled"
 
 
+async def test_the_end_of_a_cancelled_turn_names_its_origin(autojump_clock: MockClock) -> None:
+    async with site(obedient) as hub:
+        client, session = await opened(hub)
+        await client.answer(client.prompt(session, "one"))
+        client.write(method="session/cancel", params={"sessionId": session})
+        await client.idle()
+        [record] = hub.runtime.get(session).log.state.turns.values()
+        assert (record.by, record.who) == ("user", "the server's token")
+        assert record.via.startswith("acp")
+
+
 async def test_a_waiting_prompt_is_refused_when_its_session_is_closed(
     autojump_clock: MockClock,
 ) -> None:

@@ -132,6 +132,25 @@ async def test_w5_a_cancel_names_its_turn_and_touches_no_other(autojump_clock: M
         assert tab.view(id).phase == "running"
 
 
+async def test_the_end_of_a_cancelled_turn_names_its_origin(autojump_clock: MockClock) -> None:
+    async with stage_with(obedient) as stage:
+        id, tab = await alone(stage)
+        await tab.prompt(id, "one")
+        await tab.ok("cancel", session=id)
+        await trio.sleep(1)
+        await tab.prompt(id, "two")
+        await tab.prompt(id, "no, three", when="interrupt")
+        await trio.sleep(1)
+        stage.runtime.get(id).cancel()
+        await trio.sleep(1)
+        ends = [each for each in tab.view(id).events if each["kind"] == "turn.ended"]
+        assert [(end["by"], end.get("who", ""), end["via"]) for end in ends] == [
+            ("user", "the server's token", "agentrt.v1"),
+            ("caller", "the server's token", "agentrt.v1"),
+            ("user", "", "program"),
+        ]
+
+
 async def test_a_cancel_without_a_turn_is_harmless(autojump_clock: MockClock) -> None:
     async with stage_with(echo) as stage:
         id, tab = await alone(stage)

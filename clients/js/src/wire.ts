@@ -942,6 +942,10 @@ export interface TurnEnded {
   outcome: Outcome;
   /** The party that cancelled the turn; null for every other outcome. */
   by?: CancelledBy | null;
+  /** Of a turn that was cancelled by `user` or `caller`: as in `PermissionClosed.who`. */
+  who?: string;
+  /** The interface from which the turn was cancelled, as in `PermissionClosed.via`. */
+  via?: string;
   /** The agent's own reason, such as `end_turn`; null if it gave none. */
   stop_reason?: string | null;
   /** Tokens and cost of the turn, if the agent reports them. */
@@ -1424,6 +1428,10 @@ export interface TurnRecord {
   outcome?: Outcome | null;
   /** The party that cancelled the turn; null for every other outcome. */
   by?: CancelledBy | null;
+  /** As in `TurnEnded`. */
+  who?: string;
+  /** As in `TurnEnded`. */
+  via?: string;
   /** The agent's own reason; null if it gave none. */
   stop_reason?: string | null;
   /** Tokens and cost of the turn, if the agent reports them. */

@@ -516,17 +516,19 @@ class AcpViewer(DialectViewer):
 
     def _cancel(self, id: str) -> None:
         """Cancel the running turn and this client's queued prompts."""
-        self._sessions_by_id.get(id).cancel()
-        attached = self._sessions.get(self._hub.feed(id))
-        for turn in attached.prompts.values() if attached is not None else ():
-            turn.cancel()
+        with answering(self._client.who, self._host.via):
+            self._sessions_by_id.get(id).cancel()
+            attached = self._sessions.get(self._hub.feed(id))
+            for turn in attached.prompts.values() if attached is not None else ():
+                turn.cancel()
 
     def _cancel_request(self, request: rpc.Id) -> None:
         for attached in self._sessions.values():
             turn = attached.prompts.get(request)
             if turn is not None and request not in attached.inserted:
                 self._sessions_by_id.get(attached.feed.log.session)  # raises if it is not reachable
-                turn.cancel()
+                with answering(self._client.who, self._host.via):
+                    turn.cancel()
 
     # --- the end of the client's input
 

@@ -437,7 +437,8 @@ class AiViewer(DialectViewer):
             runtime = self._hub.runtime
             is_open = runtime.is_shared or runtime.stored(feed.log.session) is None
             if is_open and (not left or turn in left):  # else it began after that turn
-                self._sessions_by_id.get(feed.log.session).cancel()
+                with answering(self._client.who, self._host.via):
+                    self._sessions_by_id.get(feed.log.session).cancel()
         self._stream(request, feed, turn)
 
     def _abort(self, request: str) -> None:
@@ -451,7 +452,8 @@ class AiViewer(DialectViewer):
                 session = self._sessions_by_id.get(stream.feed.log.session)
             except CommandRefused:
                 return
-            stop(session, stream.turn)
+            with answering(self._client.who, self._host.via):
+                stop(session, stream.turn)
 
     # --- sent messages
 

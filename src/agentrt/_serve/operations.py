@@ -476,11 +476,13 @@ def _in_session(
 ) -> CommandFields | Job:
     match command:
         case c.Prompt():
-            return _place(session, command)
+            with answering(client.who, client.via):
+                return _place(session, command)
         case c.Retell():
             return _placed(session, session.send_history())
         case c.Cancel():
-            return _cancel(session, command)
+            with answering(client.who, client.via):
+                return _cancel(session, command)
         case c.Permission():
             with answering(client.who, client.via):
                 return _permission(session, command)

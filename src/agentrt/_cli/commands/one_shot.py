@@ -14,7 +14,7 @@ import os
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TextIO
@@ -41,7 +41,7 @@ from ..exit_status import (
     exit_status,
 )
 from ..options import timeout_s
-from ..repl.asking import Asker
+from ..repl.asking import Asker, at_terminal
 from ..repl.transcript import LineTranscript
 from ..repl.view import View, how_it_ended
 from ..session_view import SessionView, attachment
@@ -126,7 +126,9 @@ class EarlyEnd:
         if number == signal.SIGINT and self._console is not None:
             self._console.interrupted()
         work = self._work
-        if work is not None and work.cancel():
+        with at_terminal() if number == signal.SIGINT else nullcontext():
+            cancelled = work is not None and work.cancel()
+        if cancelled:
             self.code = 128 + number
         else:
             self._now(128 + number)

@@ -12,6 +12,7 @@ import pwd
 import termios
 from collections import deque
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
 import trio
@@ -174,7 +175,7 @@ class Asker:
 
         Returns False if the line was not meant as an answer.
         """
-        with answering(_user(), "terminal"):
+        with at_terminal():
             return self._answer(line)
 
     def _answer(self, line: str | None) -> bool:
@@ -337,6 +338,11 @@ class Asker:
             if offered and self._waiting:
                 offered.append(f"  {REJECT_ALL}  reject all {len(self._waiting) + 1}")
             self._shows.ask(question.prompt, offered, again=again)
+
+
+def at_terminal() -> AbstractContextManager[None]:
+    """Return a block whose answers and cancellations are those of the user at the terminal."""
+    return answering(_user(), "terminal")
 
 
 def _user() -> str:

@@ -50,7 +50,7 @@ from ..signals import INTERRUPTED, let_the_next_one_kill
 from ..state import SessionRecorder
 from ..stores import EarlierSession
 from ..text import one_line
-from .asking import Asker, QuestionScreen
+from .asking import Asker, QuestionScreen, at_terminal
 from .shell import Shell, ShellOutput
 from .sources import SessionSource
 from .view import Display, View, how_it_ended
@@ -531,11 +531,13 @@ class Repl(ABC):
             self.leave(INTERRUPTED)
             return "leaving"
         if session.state.phase == "cancelling":
-            session.cancel(now=True)
+            with at_terminal():
+                session.cancel(now=True)
             return "ending"
         waiting = any(not entry.paused for entry in session.queue)
         if session.state.turn is not None or waiting:
-            session.cancel()
+            with at_terminal():
+                session.cancel()
             return "stopping"
         if draft or not again:
             self._interrupted_at = now

@@ -19,7 +19,7 @@ from ..clipboard import pasted_image
 from ..command_output import Run
 from ..console import LAST_OUTPUT_S, quoted
 from ..output import encoding_of
-from ..repl.asking import QuestionScreen
+from ..repl.asking import QuestionScreen, at_terminal
 from ..repl.conversation import DOUBLE_PRESS_S, Repl, SlashCommand
 from ..repl.slash_commands import agent_commands
 from ..repl.sources import SessionSource
@@ -331,7 +331,8 @@ class ScreenRepl(Repl):
 
     def escape_key(self) -> None:
         if self.session is not None and self.view.phase in ("running", "waiting"):
-            self.session.cancel()
+            with at_terminal():
+                self.session.cancel()
 
     def end_key(self) -> None:
         stays = self.busy and not self._leave_when_done and not self.source.lasting

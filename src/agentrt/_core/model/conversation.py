@@ -183,7 +183,9 @@ class Conversation:
         self.begin(turn)
         return turn
 
-    def cancel(self, by: CancelledBy | None, deadline: float | None) -> None:
+    def cancel(
+        self, by: CancelledBy | None, deadline: float | None, origin: AnswerOrigin = NO_ORIGIN
+    ) -> None:
         """Close everything open immediately and wait for the agent to end the turn.
 
         Idempotent.
@@ -193,6 +195,7 @@ class Conversation:
         turn.apply(TurnMachineInput.CANCEL)
         if first:
             turn.by = by
+            turn.cancelled_from = origin
             turn.cancel_deadline = deadline
             self.items.close_all("cancelled", "cancelled")
             self.items.admits = False
@@ -220,6 +223,8 @@ class Conversation:
             turn=turn.id,
             outcome=outcome,
             by=by,
+            who=turn.cancelled_from.who if by is not None else "",
+            via=turn.cancelled_from.via if by is not None else "",
             stop_reason=stop_reason,
             usage=usage,
             error=error,

@@ -124,6 +124,8 @@ def _ended(known: SessionState, turn: TurnRecord) -> Iterator[Event]:
             turn=turn.id,
             outcome=turn.outcome,
             by=turn.by,
+            who=turn.who,
+            via=turn.via,
             stop_reason=turn.stop_reason,
             usage=turn.usage,
             error=turn.error,

@@ -392,6 +392,10 @@ class TurnEnded(
     """The end of the turn as agentrt determined it."""
     by: CancelledBy | None = None
     """The party that cancelled the turn; None for every other outcome."""
+    who: str = ""
+    """Of a turn that was cancelled by `user` or `caller`: as in `PermissionClosed.who`."""
+    via: str = ""
+    """The interface from which the turn was cancelled, as in `PermissionClosed.via`."""
     stop_reason: str | None = None
     """The agent's own reason, such as `end_turn`; None if it gave none."""
     usage: Usage | None = None
@@ -521,7 +525,7 @@ class PermissionClosed(
 
 
 class AnswerOrigin(Struct, frozen=True):
-    """The origin of an answer; see `PermissionClosed`."""
+    """The origin of an answer or of a cancellation; see `PermissionClosed`."""
 
     who: str = ""
     via: str = ""

@@ -67,6 +67,10 @@ class TurnRecord(Struct, omit_defaults=True, kw_only=True, gc=False):
     """The end of the turn; None while it runs."""
     by: CancelledBy | None = None
     """The party that cancelled the turn; None for every other outcome."""
+    who: str = ""
+    """As in `TurnEnded`."""
+    via: str = ""
+    """As in `TurnEnded`."""
     stop_reason: str | None = None
     """The agent's own reason; None if it gave none."""
     usage: Usage | None = None
@@ -409,6 +413,8 @@ class SessionState:
         if turn is not None:
             turn.outcome = event.outcome
             turn.by = event.by
+            turn.who = event.who
+            turn.via = event.via
             turn.stop_reason = event.stop_reason
             turn.usage = event.usage
             turn.error = event.error

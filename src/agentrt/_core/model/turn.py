@@ -18,7 +18,16 @@ from msgspec import Struct
 from ..errors import AgentrtError, LocalProtocolError
 from ..limits import Limits
 from .content import Block
-from .events import CancelledBy, ErrorInfo, Origin, Outcome, Phase, TurnEnded
+from .events import (
+    NO_ORIGIN,
+    AnswerOrigin,
+    CancelledBy,
+    ErrorInfo,
+    Origin,
+    Outcome,
+    Phase,
+    TurnEnded,
+)
 from .result import Denial, Failure, TurnResult
 
 if TYPE_CHECKING:
@@ -168,6 +177,8 @@ class TurnMachine(Struct, eq=False):
     # --- the end
     by: CancelledBy | None = None
     """The party that cancelled first."""
+    cancelled_from: AnswerOrigin = NO_ORIGIN
+    """The origin of that cancellation."""
     verdict: Outcome | None = None
     """The outcome decided by agentrt; it overrides the agent's."""
     timeout: ErrorInfo | None = None

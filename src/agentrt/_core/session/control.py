@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..model.events import Item
 from .interfaces import ClientServices
+from .questions import current_origin
 from .session import Session, host_of
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class SessionControl:
         """Cancel the running turn, if there is one, and leave the queue as it is."""
         core = self._host.core
         if core.turn is not None:
-            core.cancel_turn(core.turn, "cancelled", by="caller")
+            core.cancel_turn(core.turn, "cancelled", by="caller", origin=current_origin())
 
     def was_asked(self, request: str) -> bool:
         """Return True if the session had a permission request with this id."""

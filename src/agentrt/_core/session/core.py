@@ -47,6 +47,8 @@ from ..model.driver import (
     Write,
 )
 from ..model.events import (
+    NO_ORIGIN,
+    AnswerOrigin,
     CancelledBy,
     ErrorInfo,
     Item,
@@ -67,7 +69,7 @@ from ..permissions.policies import Policy
 from ..permissions.standing import OwnTools, Standing
 from .budget import Budget, SessionBudgets
 from .interfaces import CoreHost, SessionObserver
-from .questions import OpenQuestions
+from .questions import OpenQuestions, current_origin
 from .rate_limits import RateLimitWait, WaitForLimits
 from .requests import OpenRequests
 from .tripwire import Tripwire
@@ -612,7 +614,7 @@ class SessionCore:
         self.queue.put(turn, first=when == "interrupt")
         self._queue_changed()
         if when == "interrupt" and self.turn is not None:
-            self.cancel_turn(self.turn, "cancelled", by="caller")
+            self.cancel_turn(self.turn, "cancelled", by="caller", origin=current_origin())
 
     def _begin(self, turn: TurnMachine) -> None:
         """Send the prompt. Raises, and changes nothing, if the agent does not support it."""
@@ -764,16 +766,23 @@ class SessionCore:
 
     # --- turns
 
-    def cancel(self, by: CancelledBy) -> None:
+    def cancel(self, by: CancelledBy, origin: AnswerOrigin = NO_ORIGIN) -> None:
         """Cancel the running turn. A user's Stop also pauses the queued prompts."""
         with self.step():
             if by == "user":  # also if the turn is already being cancelled or none runs yet
                 self.queue.pause()
                 self._queue_changed()
             if self.turn is not None:
-                self.cancel_turn(self.turn, "cancelled", by=by)
+                self.cancel_turn(self.turn, "cancelled", by=by, origin=origin)
 
-    def cancel_turn(self, turn: TurnMachine, verdict: Outcome, *, by: CancelledBy | None) -> None:
+    def cancel_turn(
+        self,
+        turn: TurnMachine,
+        verdict: Outcome,
+        *,
+        by: CancelledBy | None,
+        origin: AnswerOrigin = NO_ORIGIN,
+    ) -> None:
         """Start cancelling a turn: notify the agent and close everything open. Idempotent."""
         if turn is not self.turn or turn.verdict is not None:
             return
@@ -782,7 +791,7 @@ class SessionCore:
             if turn.cursor is not None:  # a cancelled turn yields only its end
                 turn.cursor.pause()
             if self._unsent.has_prompt_of(turn) or turn.retry_at < math.inf:
-                self._end_unsent(turn, by)
+                self._end_unsent(turn, by, origin)
                 return
             self._send_cancel()  # before work whose cost grows with the answer
             self._unsent.drop(turn)
@@ -790,15 +799,15 @@ class SessionCore:
             grace = turn.limits.cancel_grace_s if turn.explicit else self.limits.end_silence_s
             turn.grace_at = now + grace
             turn.resend_at = now + min(turn.limits.cancel_resend_s, grace)
-            self.conversation.cancel(by, self._wall() + grace)
+            self.conversation.cancel(by, self._wall() + grace, origin)
             self._host.turn_cancelled()
             self._deadline_changed = True
             words = f"by {by}" if by is not None else "by agentrt"
             self.scope.say(logging.INFO, "the turn is being cancelled %s", words, turn=turn.id)
 
-    def _end_unsent(self, turn: TurnMachine, by: CancelledBy | None) -> None:
+    def _end_unsent(self, turn: TurnMachine, by: CancelledBy | None, origin: AnswerOrigin) -> None:
         """End a cancelled turn before its prompt was sent to the agent."""
-        self.conversation.cancel(by, None)
+        self.conversation.cancel(by, None, origin)
         self._host.turn_cancelled()
         self.end_turn("cancelled")
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from ..logging import LogScope
 from ..model.content import JsonObject
 from ..model.driver import Driver, Effect, ServiceRequested, Write
-from ..model.events import CancelledBy, Event, Notice, Outcome
+from ..model.events import NO_ORIGIN, AnswerOrigin, CancelledBy, Event, Notice, Outcome
 from ..model.turn import TurnMachine
 from ..permissions.policies import Decision
 from ..wire.mcp import ToolInfo
@@ -238,7 +238,14 @@ class Steps(Protocol):
         """Stop the hard limit's clock while a person is asked."""
         ...
 
-    def cancel_turn(self, turn: TurnMachine, verdict: Outcome, *, by: CancelledBy | None) -> None:
+    def cancel_turn(
+        self,
+        turn: TurnMachine,
+        verdict: Outcome,
+        *,
+        by: CancelledBy | None,
+        origin: AnswerOrigin = NO_ORIGIN,
+    ) -> None:
         """Cancel a turn if it still runs."""
         ...
 

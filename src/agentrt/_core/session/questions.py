@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Final, TypeAlias
 
+import trio
 from msgspec import structs
 
 from ..errors import LocalProtocolError
@@ -42,14 +43,21 @@ from .tripwire import Tripwire
 from .unsent import UnsentUntilStored
 
 PROGRAM: Final = AnswerOrigin(via="program")
-"""The origin of answers by the program itself."""
-_ORIGIN: Final[ContextVar[AnswerOrigin]] = ContextVar("agentrt_answer_origin", default=PROGRAM)
+"""The origin of answers and cancellations by the program itself."""
+_ORIGIN: Final[ContextVar[tuple[trio.lowlevel.Task | None, AnswerOrigin]]] = ContextVar(
+    "agentrt_answer_origin", default=(None, PROGRAM)
+)
 
 
 @contextmanager
 def answering(who: str, via: str) -> Iterator[None]:
-    """Record the answers in this block as given by another party than the program."""
-    token = _ORIGIN.set(AnswerOrigin(who=who, via=via))
+    """Record the answers and cancellations in this block as those of another party than the
+    program.
+
+    It applies to the task that runs the block, not to tasks that are started in it: an agent that
+    an answer starts again belongs to no client.
+    """
+    token = _ORIGIN.set((_current_task(), AnswerOrigin(who=who, via=via)))
     try:
         yield
     finally:
@@ -57,8 +65,17 @@ def answering(who: str, via: str) -> Iterator[None]:
 
 
 def current_origin() -> AnswerOrigin:
-    """Return the origin of the answer that is being given."""
-    return _ORIGIN.get()
+    """Return the origin of the answer or cancellation that is being given."""
+    task, origin = _ORIGIN.get()
+    return origin if task is _current_task() else PROGRAM
+
+
+def _current_task() -> trio.lowlevel.Task | None:
+    """Return the running task; None in a callback, such as one of asyncio's."""
+    try:
+        return trio.lowlevel.current_task()
+    except RuntimeError:
+        return None
 
 
 REJECT: Final = PermissionOption("reject", "Reject", "reject_once")
@@ -427,7 +444,7 @@ class OpenQuestions:
         else:
             self._core.receive(effects)
         if answer.interrupt and turn is not None:
-            self._core.cancel_turn(turn, "cancelled", by="caller")
+            self._core.cancel_turn(turn, "cancelled", by="caller", origin=origin)
 
     def _origin_of(self, key: str, by: str) -> AnswerOrigin:
         """Return the origin of an answer, and remember it for a question of this process."""

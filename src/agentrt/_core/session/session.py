@@ -23,7 +23,7 @@ from ..permissions.policies import PermissionRequest
 from .core import SessionCore, When
 from .host import SessionHost
 from .interfaces import AgentSession, AgentSessions, OfferedTool
-from .questions import request_id
+from .questions import current_origin, request_id
 from .settings import (
     AskedSessions,
     SessionSettings,
@@ -371,7 +371,7 @@ class Session:
         the turn; end its process instead. The next prompt then starts a new one. Returns
         immediately; idempotent.
         """
-        self._core.cancel("user")
+        self._core.cancel("user", current_origin())
         if now:
             self._core.end_now()
 

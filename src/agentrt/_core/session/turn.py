@@ -26,7 +26,7 @@ from ..permissions.policies import PermissionRequest
 from .core import SessionCore, When
 from .handlers import TurnTasks
 from .host import SessionHost
-from .questions import request_id
+from .questions import current_origin, request_id
 from .waiters import ReaderFairness
 
 _NOTABLE: Final = frozenset((TurnEnded, PermissionOpened))
@@ -155,7 +155,7 @@ class Turn:
         end.
         """
         self._core.withdraw(self._machine)
-        self._core.cancel_turn(self._machine, "cancelled", by="caller")
+        self._core.cancel_turn(self._machine, "cancelled", by="caller", origin=current_origin())
 
     def answer(self, request: PermissionOpened | PermissionRequest | str, option: str) -> bool:
         """Answer a permission request, given as its event, as a

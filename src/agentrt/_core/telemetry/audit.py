@@ -86,9 +86,10 @@ class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: str = ""
     """The party that decided, as in `PermissionClosed.by`, or that cancelled the turn."""
     who: str = ""
-    """As in `PermissionClosed.who`: a tenant or the holder of a token."""
+    """Of a decision or a cancelled turn, as in `PermissionClosed.who`: a tenant or the holder of a
+    token."""
     via: str = ""
-    """As in `PermissionClosed.via`: the interface from which the answer came."""
+    """As in `PermissionClosed.via`: the interface of the answer or the cancellation."""
     rule: str = ""
     """The rule or policy that decided."""
     reason: str = ""
@@ -246,6 +247,8 @@ class _SessionAudit(Observation):
             turn=event.turn,
             outcome=event.outcome,
             by=event.by or "",
+            who=event.who,
+            via=event.via,
             reason=error,
             data=data or None,
         )
