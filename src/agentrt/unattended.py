@@ -8,6 +8,7 @@ from ._core.files.shadow import (
     Checkpoint,
     FileChange,
     FolderCheckpoints,
+    FolderPatch,
     Restored,
     TakenFiles,
 )
@@ -35,6 +36,7 @@ __all__ = [
     # checkpoints
     "SessionCheckpoints",
     "FolderCheckpoints",
+    "FolderPatch",
     "Checkpoint",
     "FileChange",
     "ChangeKind",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -94,6 +95,33 @@ async def test_everything_that_a_checkpoint_covers_comes_back(project: Path) -> 
         assert {n: c[1] for n, c in found.items()} == {n: c[1] for n, c in wanted.items()}
 
 
+async def test_permissions_come_back_and_those_of_the_user_stay(project: Path) -> None:
+    (project / "b.py").chmod(0o600)
+    (project / "new").chmod(0o600)
+    async with open_worktree(project) as worktree:
+        copy = Path(worktree.cwd)
+        (copy / "b.py").write_text("agent")
+        (copy / "secret").write_text("agent")
+        (copy / "secret").chmod(0o600)
+        (copy / "d.bin").chmod(0o640)
+        (copy / "new").chmod(0o644)
+        assert {c.path for c in await worktree.changes()} == {"b.py", "secret", "d.bin", "new"}
+        await worktree.apply()
+    wanted = {"b.py": 0o600, "secret": 0o600, "d.bin": 0o640, "new": 0o644}
+    assert {n: stat.S_IMODE((project / n).stat().st_mode) for n in wanted} == wanted
+
+
+async def test_a_folder_with_pipes_is_copied_without_them(project: Path) -> None:
+    (project / "ignored").unlink()
+    (project / "ignored").mkdir()
+    (project / "ignored/kept").write_text("1")
+    (project / "ignored/link").symlink_to("/missing")
+    os.mkfifo(project / "ignored/pipe")
+    async with open_worktree(project, copy=["ignored"]) as worktree:
+        found = await trio.to_thread.run_sync(os.listdir, f"{worktree.root}/ignored")
+        assert sorted(found) == ["kept", "link"]
+
+
 async def test_a_session_in_a_subfolder_and_copied_files(project: Path) -> None:
     (project / "ignored").write_text("KEY=1")
     async with open_worktree(project / "sub", copy=["ignored"]) as worktree:
@@ -120,7 +148,9 @@ async def test_a_worktree_with_changes_is_kept_after_an_exception(project: Path)
     assert await trio.Path(kept[0]).exists()
 
 
-@pytest.mark.parametrize("name", ["/etc/passwd", "../outside", "missing"])
+@pytest.mark.parametrize(
+    "name", ["/etc/passwd", "../outside", "missing", ".git", ".git/config", ".", "sub/../.git"]
+)
 async def test_only_files_of_the_repository_are_copied(project: Path, name: str) -> None:
     (project.parent / "outside").write_text("x")
     with pytest.raises(FilesError, match="copy: "):

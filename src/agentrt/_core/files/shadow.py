@@ -7,8 +7,8 @@ agent deletes the project's `.git`.
 
 A checkpoint covers every file that the project does not ignore, byte for byte, with its
 permissions, and symbolic links as links. Not covered: ignored files, files larger than
-`limits.checkpoint_file_bytes`, unreadable files, contents of nested repositories, empty folders,
-owners and extended attributes.
+`limits.checkpoint_file_bytes`, unreadable files, contents of nested repositories, pipes, sockets
+and devices, empty folders, permissions of folders, owners and extended attributes.
 
 The classes here block; call them in a thread.
 """
@@ -24,7 +24,7 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -48,6 +48,9 @@ _EXCLUDE_BYTES: Final = 1024 * 1024
 _PACKED_FILES: Final = 200
 """Number of new files from which they are stored in one pack instead of a file each."""
 _PACKING: Final = ("-c", "core.bigFileThreshold=1", "-c", "pack.compression=1")
+_COPIED_BYTES: Final = 64 * 1024 * 1024
+"""Size of the copies that are saved together."""
+_SHOWN_LEFT_OUT: Final = 20
 _ATTEMPTS: Final = 3
 """Attempts at a checkpoint while files appear and disappear."""
 
@@ -78,7 +81,8 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     - `turn`: the turn, if there was one.
     - `time`: seconds since 1970.
     - `files`: the number of files in it.
-    - `left_out`: files that are not in it because of their size or permissions (the first ones).
+    - `left_out`: files that are not in it because of their size or permissions, and nested
+      repositories (the first ones).
     """
 
     number: int
@@ -95,8 +99,8 @@ class Restored(Struct, frozen=True, kw_only=True):
 
     - `undo`: the checkpoint of the files before it; restoring that one undoes it.
     - `changes`: the files that were written or deleted.
-    - `kept`: files that differ from the checkpoint but were left alone: too large to be saved
-      first, or ignored at that time.
+    - `kept`: files that differ from the checkpoint but were left alone: not saved first or at that
+      time, ignored at that time, or in a folder that cannot be written.
     """
 
     undo: int
@@ -113,8 +117,23 @@ class TakenFiles(Struct, frozen=True, kw_only=True):
     """The names of the files."""
     left_out: tuple[str, ...]
     """The files that were not saved, such as those that are too large."""
+    unsaved: tuple[str, ...]
+    """Their exact names in the repository."""
     modes: dict[str, int]
     """Permissions that differ from those of a new file."""
+
+
+class FolderPatch(Struct, frozen=True):
+    """A difference between the files of two moments."""
+
+    data: bytes
+    """The contents, for `git apply`."""
+    changes: list[FileChange]
+    """The files that differ."""
+    names: list[str]
+    """The exact names of those whose contents differ."""
+    modes: dict[str, int | None]
+    """New permissions, by name; None for those of a new file."""
 
 
 class _Message(Struct, omit_defaults=True):
@@ -126,6 +145,7 @@ class _Message(Struct, omit_defaults=True):
     time: float
     files: int
     left_out: tuple[str, ...] = ()
+    unsaved: tuple[str, ...] = ()
     modes: dict[str, int] = {}
 
 
@@ -243,7 +263,7 @@ class FolderCheckpoints:
             _, target, message = self._find(number)
             now = self._take()
             undo = self._record(now, "restore", session, "")
-            return self._restore(target, now, message.modes, undo.number)
+            return self._restore(target, now, message, undo.number)
 
     def write_to(self, taken: TakenFiles, folder: str) -> None:
         """Write saved files into another folder, which has none of them. Raises `FilesError`."""
@@ -256,11 +276,24 @@ class FolderCheckpoints:
         for name, mode in taken.modes.items():
             os.chmod(os.path.join(folder, name), mode)
 
-    def patch(self, old: int) -> bytes:
-        """Return a complete patch from a checkpoint to the current files, for `apply`."""
+    def patch(self, old: int) -> FolderPatch:
+        """Return the difference from a checkpoint to the current files, for `apply`."""
         with self._locked():
-            new = self._take().tree
-            return self._git("diff", *_PATCH, "--binary", "--full-index", self._find(old)[1], new)
+            new = self._take()
+            _, tree, message = self._find(old)
+            changes = self._changes(tree, new.tree)
+            names = [os.fsdecode(name) for _, name in self._raw_changes(tree, new.tree)]
+            modes = {
+                name: new.modes.get(name)
+                for name in {*message.modes, *new.modes}
+                if message.modes.get(name) != new.modes.get(name)
+            }
+            changes += [
+                FileChange(self._shown(os.fsencode(name)), "modified")
+                for name in sorted(modes.keys() - set(names))
+            ]
+            data = self._git("diff", *_PATCH, "--binary", "--full-index", tree, new.tree)
+            return FolderPatch(data, changes, names, modes)
 
     def pack(self, *trees: str) -> bytes:
         """Return a pack of all objects of these trees, for another repository."""
@@ -273,14 +306,33 @@ class FolderCheckpoints:
         with self._locked():
             return self._find(number)[1]
 
-    def apply(self, patch: bytes) -> None:
-        """Apply a patch to the files, all or nothing.
+    def apply(self, patch: FolderPatch) -> None:
+        """Apply a difference to the files, all or nothing, after a checkpoint of them.
 
-        Raises `FilesError`, and changes nothing, if it does not fit.
+        Raises `FilesError`, and changes nothing, if it does not fit or a file cannot be written.
         """
         with self._locked():
-            self._git("apply", "--check", "--whitespace=nowarn", "-", input=patch)
-            self._git("apply", "--whitespace=nowarn", "-", input=patch)
+            if patch.data:
+                self._git("apply", "--check", "--whitespace=nowarn", "-", input=patch.data)
+            now = self._take()
+            undo = self._record(now, "restore", "", "").number
+            usual = _new_file_modes()
+            try:
+                if patch.data:
+                    self._git("apply", "--whitespace=nowarn", "-", input=patch.data)
+                for name in {*patch.names, *patch.modes}:  # git makes changed files anew
+                    mode = patch.modes.get(name, now.modes.get(name))
+                    plain = None if mode is None else mode & 0o777
+                    self._set_mode(os.fsencode(name), plain, usual)
+            except (FilesError, OSError) as error:
+                try:
+                    self._restore(now.tree, self._take(), self._find(undo)[2], undo)
+                except (FilesError, OSError):
+                    raise FilesError(
+                        f"{error}; some files have changed, and checkpoint {undo} of"
+                        f" {self.folder} has the files from before"
+                    ) from error
+                raise
 
     def forget(self) -> None:
         """Delete all checkpoints of the folder."""
@@ -302,14 +354,11 @@ class FolderCheckpoints:
                 if listed.gone:
                     self._update_index(listed.gone, "--force-remove")
                 if changed:
-                    new = sum(name not in listed.known for name in changed)
-                    self._update_index(
-                        changed, "--add", *(_PACKING if new >= _PACKED_FILES else ())
-                    )
+                    self._save(changed, listed, copied=attempts == _ATTEMPTS)
                 break
             except FilesError:
                 if attempts == _ATTEMPTS:
-                    raise  # else a file was replaced or removed in between
+                    raise  # else a program writes to the files
         tree = last.tree
         if changed or listed.gone or not tree:
             tree = self._git("write-tree").decode().strip()
@@ -319,28 +368,80 @@ class FolderCheckpoints:
             tree=tree,
             saved=frozenset(listed.present),
             left_out=tuple(map(self._shown, listed.left_out)),
+            unsaved=tuple(map(os.fsdecode, listed.left_out)),
             modes=listed.modes,
         )
+
+    def _save(self, names: list[bytes], listed: _Listed, *, copied: bool) -> None:
+        """Save files in the index. Raises `FilesError` if git cannot read one.
+
+        `copied`: save copies, because a program writes to the files so often that git fails.
+        """
+        if not copied:
+            new = sum(name not in listed.known for name in names)
+            settings = _PACKING if new >= _PACKED_FILES else ()
+            self._update_index(names, "--add", "--remove", settings=settings)
+            return
+        waiting = names
+        while waiting:
+            with tempfile.TemporaryDirectory(dir=self._state, prefix="copies-") as folder:
+                waiting = self._save_copies(waiting, listed, folder)
+
+    def _save_copies(self, names: list[bytes], listed: _Listed, folder: str) -> list[bytes]:
+        """Save files through copies in a folder, and return those for which it was too small."""
+        copies: list[tuple[bytes, int]] = []
+        size = done = 0
+        while done < len(names) and size <= _COPIED_BYTES:
+            name = names[done]
+            done += 1
+            try:
+                mode, content = self._content(name)
+            except OSError:
+                del listed.present[name]
+                listed.left_out += [name] if os.path.lexists(self._root_bytes + name) else []
+                continue
+            Path(folder, str(len(copies))).write_bytes(content)
+            copies.append((name, mode))
+            size += len(content)
+        paths = "".join(f"{folder}/{place}\n" for place in range(len(copies)))
+        words = ("hash-object", "-w", "--no-filters", "--stdin-paths")
+        ids = self._git(*words, input=os.fsencode(paths)).split()
+        entries = [
+            b"%o %s\t%s\0" % (mode, id, name) for (name, mode), id in zip(copies, ids, strict=True)
+        ]
+        gone = [name for name in names[:done] if name not in listed.present]
+        self._update_index(gone, "--force-remove")
+        self._git("update-index", "--add", "-z", "--index-info", input=b"".join(entries))
+        return names[done:]
+
+    def _content(self, name: bytes) -> tuple[int, bytes]:
+        """Return the mode of a file for git, and its content. Raises OSError."""
+        path = self._root_bytes + name
+        found = os.lstat(path).st_mode
+        if stat.S_ISLNK(found):
+            return 0o120000, os.readlink(path)
+        content = read_regular(os.fsdecode(path), self._limits.checkpoint_file_bytes)
+        if content is None or not self._is_folder(name.rpartition(b"/")[0], {b"": True}):
+            raise OSError(errno.EAGAIN, "the file has changed")
+        return (0o100755 if found & stat.S_IXUSR else 0o100644), content
 
     def _examine(self, saved: Mapping[bytes, _Identity]) -> _Listed:
         """Find the files to save, the known files that are gone, and those to leave out.
 
         `saved` has files that are known to be readable.
         """
-        known, names = self._candidates()
+        known, names, nested = self._candidates()
         own = os.fsencode(os.path.relpath(os.path.realpath(state_folder()), self._root)) + b"/"
         folders: dict[bytes, bool] = {b"": True}
-        listed = _Listed(known, {}, [], [], {})
+        listed = _Listed(known, {}, [], [each for each in nested if each != own], {})
         plain, executable = _new_file_modes()
         for name in names:
             kind, found = self._classify(name, folders, saved)
-            if found is None or kind == "gone" or name.startswith(own):
+            if found is None or kind != "file" or name.startswith(own):
                 if name in known:
                     listed.gone.append(name)
-            elif kind == "left_out":
-                listed.left_out.append(name)
-                if name in known:
-                    listed.gone.append(name)
+                if kind == "left_out" and not name.startswith(own):
+                    listed.left_out.append(name)
             else:
                 listed.present[name] = _identity_of(found)
                 mode = stat.S_IMODE(found.st_mode)
@@ -349,8 +450,11 @@ class FolderCheckpoints:
                     listed.modes[os.fsdecode(name)] = mode
         return listed
 
-    def _candidates(self) -> tuple[set[bytes], Iterable[bytes]]:
-        """Return the files of the index, and all files to look at. Raises `FilesError`."""
+    def _candidates(self) -> tuple[set[bytes], Iterable[bytes], list[bytes]]:
+        """Return the files of the index, all files to look at, and the nested repositories.
+
+        Raises `FilesError`.
+        """
         where = os.fsdecode(self._within) or "."
         words = ("-z", "-t", "--cached", "--others", "--exclude-standard", "--", where)
         entries = self._names("ls-files", *words)
@@ -361,7 +465,7 @@ class FolderCheckpoints:
         most = self._limits.checkpoint_files
         if len(names) > most:
             raise FilesError(f"the folder has more than {most} files (limits.checkpoint_files)")
-        return known, names
+        return known, names, [entry[2:] for entry in entries if entry.endswith(b"/")]
 
     def _classify(
         self, name: bytes, folders: dict[bytes, bool], saved: Mapping[bytes, _Identity]
@@ -374,6 +478,8 @@ class FolderCheckpoints:
         path = self._root_bytes + name
         try:
             found = os.lstat(path)
+        except PermissionError:
+            return "left_out", None
         except OSError:
             return "gone", None
         if stat.S_ISLNK(found.st_mode):
@@ -433,7 +539,14 @@ class FolderCheckpoints:
         known = self._read()
         number = known[-1][0].number + 1 if known else 1
         message = _Message(
-            when, session, turn, time.time(), len(taken.saved), taken.left_out[:20], taken.modes
+            when,
+            session,
+            turn,
+            time.time(),
+            len(taken.saved),
+            taken.left_out[:_SHOWN_LEFT_OUT],
+            taken.unsaved,
+            taken.modes,
         )
         text = _ascii(message)
         commit = self._git("commit-tree", taken.tree, input=text).decode().strip()
@@ -443,7 +556,8 @@ class FolderCheckpoints:
             lines.append(f"delete {_REFS}/{old.number:09d}\n")
         self._git("update-ref", "--stdin", input="".join(lines).encode())
         if number % most == 0:  # rarely, as it reads everything
-            self._git("gc", "--quiet", "--prune=now")
+            # Other sessions have files in it that have no checkpoint yet.
+            self._git("gc", "--quiet", "--prune=1.hour.ago")
         return _checkpoint(number, message)
 
     def _read(self) -> list[tuple[Checkpoint, str, _Message]]:
@@ -467,30 +581,20 @@ class FolderCheckpoints:
 
     # --- the parts of a restore
 
-    def _restore(self, target: str, now: TakenFiles, modes: dict[str, int], undo: int) -> Restored:
+    def _restore(self, target: str, now: TakenFiles, message: _Message, undo: int) -> Restored:
         changes = list(self._raw_changes(target, now.tree))
         index = self._state / "restoring"
         # Files that stay as they are keep their entries, so that they are not read again.
         # With its time: git reads the files that may have changed after an index was written.
         shutil.copy2(self._index, index)
         self._git("read-tree", "-m", target, index=index)
-        added = [name for kind, name in changes if kind == b"A"]
-        others = [name for kind, name in changes if kind != b"A"]
-        # The rules of that time decide which files were ignored then.
-        rules = [name for name in others if name.rpartition(b"/")[2] == b".gitignore"]
-        self._write(rules, index, now.saved)
-        kept = self._ignored(added, index)
-        for name in added:
-            if name not in kept:
-                self._delete(name)
-        kept |= self._write(others, index, now.saved)
-        touched = {os.fsdecode(name) for name in others}
-        differing = {n for n in {*modes, *now.modes} if modes.get(n) != now.modes.get(n)}
-        usual = _new_file_modes()
-        for text in differing | (touched & set(modes)):
-            name = os.fsencode(text)
-            if name not in kept and name in now.saved.union(others).difference(added):
-                self._set_mode(name, modes.get(text), usual)
+        begun: list[bytes] = []
+        try:
+            kept = self._change_files(changes, now, message, index, begun)
+        except (FilesError, OSError) as error:
+            reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else error
+            state = self._roll_back(changes, now, begun, undo)
+            raise FilesError(f"the files could not be restored: {reason}; {state}") from error
         os.replace(index, self._index)
         return Restored(
             undo=undo,
@@ -502,21 +606,81 @@ class FolderCheckpoints:
             kept=tuple(sorted(map(self._shown, kept))),
         )
 
-    def _write(self, names: list[bytes], index: Path, saved: frozenset[bytes]) -> set[bytes]:
+    def _change_files(
+        self,
+        changes: list[tuple[bytes, bytes]],
+        now: TakenFiles,
+        message: _Message,
+        index: Path,
+        begun: list[bytes],
+    ) -> set[bytes]:
+        """Make the files equal to those of an index, and return those that were left alone.
+
+        `begun` gets the names of the files that are about to be changed.
+        """
+        added = [name for kind, name in changes if kind == b"A"]
+        others = [name for kind, name in changes if kind != b"A"]
+        # The rules of that time decide which files were ignored then.
+        rules = [name for name in others if name.rpartition(b"/")[2] == b".gitignore"]
+        self._write(rules, index, now.saved, begun)
+        unsaved = frozenset(map(os.fsencode, message.unsaved))
+        kept = self._ignored(added, index)
+        kept |= {n for n in added if _is_within(n, unsaved) or not self._is_writable(n)}
+        begun += [name for name in added if name not in kept]
+        for name in added:
+            if name not in kept:
+                self._delete(name)
+        kept |= self._write(others, index, now.saved, begun)
+        touched = {os.fsdecode(name) for name in others}
+        modes = message.modes
+        differing = {n for n in {*modes, *now.modes} if modes.get(n) != now.modes.get(n)}
+        usual = _new_file_modes()
+        for text in differing | (touched & set(modes)):
+            name = os.fsencode(text)
+            if name not in kept and name in now.saved.union(others).difference(added):
+                self._set_mode(name, modes.get(text), usual)
+        return kept
+
+    def _roll_back(
+        self, changes: list[tuple[bytes, bytes]], now: TakenFiles, begun: list[bytes], undo: int
+    ) -> str:
+        """Put the files back that a failed restore has changed, and return the state of the files.
+
+        The index has still the files that were saved before.
+        """
+        made = {name for kind, name in changes if kind == b"D"}.intersection(begun)
+        try:
+            for name in made:
+                self._delete(name)
+            again = [name for name in begun if name not in made]
+            self._write(again, self._index, now.saved, [])
+            usual = _new_file_modes()
+            for text in {os.fsdecode(name) for name in again} | now.modes.keys():
+                self._set_mode(os.fsencode(text), now.modes.get(text), usual)
+        except (FilesError, OSError):
+            return f"some of them have changed, and checkpoint {undo} has the files from before"
+        return "none has changed"
+
+    def _write(
+        self, names: list[bytes], index: Path, saved: frozenset[bytes], begun: list[bytes]
+    ) -> set[bytes]:
         """Write files of an index, and return those that were not written.
 
-        Nothing that was not saved first is overwritten.
+        Nothing that was not saved first is overwritten. `begun` gets the names of the others.
         """
         ready = [name for name in names if not self._is_blocked(name, saved)]
+        begun += ready
         if ready:
             stdin = b"\0".join(ready) + b"\0"
             self._git("checkout-index", "-f", "-u", "-z", "--stdin", input=stdin, index=index)
         return set(names) - set(ready)
 
     def _is_blocked(self, name: bytes, saved: frozenset[bytes]) -> bool:
-        """Return True if the place of a file is taken by something that was not saved."""
+        """Return True if a file cannot be written, or its place is taken by an unsaved file."""
         root = os.fsencode(self._root)
         path = os.path.join(root, name)
+        if not self._is_writable(name):
+            return True
         if os.path.isdir(path) and not os.path.islink(path):
             return bool(os.listdir(path))
         parts = name.split(b"/")
@@ -524,11 +688,18 @@ class FolderCheckpoints:
             part = b"/".join(parts[:length])
             try:
                 mode = os.lstat(os.path.join(root, part)).st_mode
-            except OSError:
+            except FileNotFoundError:
                 return False
             if not stat.S_ISDIR(mode):
                 return part not in saved
         return False
+
+    def _is_writable(self, name: bytes) -> bool:
+        """Return True if files can be made and deleted in the folder of a file."""
+        folder = name.rpartition(b"/")[0]
+        while folder and not self._is_folder(folder, {b"": True}):
+            folder = folder.rpartition(b"/")[0]
+        return os.access(os.path.join(os.fsencode(self._root), folder), os.W_OK | os.X_OK)
 
     def _ignored(self, names: list[bytes], index: Path) -> set[bytes]:
         if not names:
@@ -551,10 +722,8 @@ class FolderCheckpoints:
         while len(parent) >= len(self._within) and parent:
             try:
                 os.rmdir(os.path.join(root, parent))
-            except OSError as error:
-                if error.errno in (errno.ENOTEMPTY, errno.ENOENT, errno.EEXIST):
-                    return
-                raise
+            except OSError:
+                return  # it has other files, or stays because of the permissions of its folder
             parent = parent.rpartition(b"/")[0]
 
     def _set_mode(self, name: bytes, mode: int | None, usual: tuple[int, int]) -> None:
@@ -590,9 +759,12 @@ class FolderCheckpoints:
     def _names(self, *words: str, index: Path | None = None) -> list[bytes]:
         return self._git(*words, index=index).split(b"\0")[:-1]
 
-    def _update_index(self, names: Iterable[bytes], option: str, *settings: str) -> None:
+    def _update_index(
+        self, names: Iterable[bytes], *options: str, settings: Iterable[str] = ()
+    ) -> None:
+        (self._state / "index.lock").unlink(missing_ok=True)  # of a git process that was killed
         stdin = b"".join(name + b"\0" for name in names)
-        self._git(*settings, "update-index", option, "-z", "--stdin", input=stdin)
+        self._git(*settings, "update-index", *options, "-z", "--stdin", input=stdin)
 
     def _git(
         self,
@@ -641,13 +813,30 @@ class FolderCheckpoints:
             info.mkdir(exist_ok=True)
             (info / "attributes").write_text(_ATTRIBUTES)
             (info / "exclude").write_bytes(self._excludes())
-            for left in (self._state / "index.lock", self._state / "restoring.lock"):
-                left.unlink(missing_ok=True)  # of a git process that was ended
+            self._clear()
             yield
-        except OSError as error:
-            raise FilesError(f"{error.filename or self._state}: {error.strerror}") from error
+        except (OSError, FilesError) as error:
+            self._delete_parts()
+            if isinstance(error, OSError):
+                place = error.filename or self._state
+                raise FilesError(f"{place}: {error.strerror}") from error
+            raise
         finally:
             os.close(lock)
+
+    def _clear(self) -> None:
+        """Delete temporary files of processes that were killed."""
+        for left in (self._state / "index.lock", self._state / "restoring.lock"):
+            left.unlink(missing_ok=True)
+        for copies in self._state.glob("copies-*"):
+            shutil.rmtree(copies, ignore_errors=True)
+
+    def _delete_parts(self) -> None:
+        """Delete incomplete objects of git processes that failed, which could fill the disk."""
+        for pattern in ("??/tmp_obj_*", "pack/tmp_*"):
+            for left in (self._git_dir / "objects").glob(pattern):
+                with suppress(OSError):
+                    left.unlink()
 
     def _excludes(self) -> bytes:
         if not self._versioned:
@@ -690,6 +879,13 @@ def _identity(path: str | os.PathLike[str]) -> _Identity | None:
         return _identity_of(os.stat(path))
     except OSError:
         return None
+
+
+def _is_within(name: bytes, listed: Collection[bytes]) -> bool:
+    """Return True if a name is listed, or a folder above it with a slash."""
+    parts = name.split(b"/")
+    above = (b"/".join(parts[:length]) + b"/" for length in range(1, len(parts)))
+    return name in listed or any(each in listed for each in above)
 
 
 def _is_settled(identity: _Identity, began_ns: int) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -179,7 +180,7 @@ class Worktree:
             return self._git("write-tree", env=index).decode().strip()
 
     def _changes(self) -> list[FileChange]:
-        return self._saved.changes(self._base)
+        return self._saved.patch(self._base).changes
 
     @property
     def _saved(self) -> FolderCheckpoints:
@@ -226,17 +227,27 @@ class Worktree:
         origin.write_to(taken, self.root)
         run_git("read-tree", "HEAD", cwd=self.root, env={}, timeout_s=self._timeout_s)
         for name in self._copy:
-            source, target = os.path.join(self._origin, name), os.path.join(self.root, name)
-            outside = os.path.relpath(os.path.realpath(source), self._origin).startswith("..")
-            if os.path.isabs(name) or outside or not os.path.exists(source):
-                raise FilesError(f"copy: {name!r} is not a file or folder in {self._origin}")
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            if os.path.isdir(source):
-                shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
-            else:
-                shutil.copy2(source, target)
+            self._copy_in(name)
         self._files = FolderCheckpoints(self.root, self._limits)
         self._mark()
+
+    def _copy_in(self, name: str) -> None:
+        """Copy a file or a folder of the original. Raises `FilesError`."""
+        source, target = os.path.join(self._origin, name), os.path.join(self.root, name)
+        place = os.path.relpath(os.path.realpath(source), self._origin)
+        inside = place.split("/")[0] not in (".", "..", ".git")
+        is_folder = os.path.isdir(source)
+        if os.path.isabs(name) or not inside or not (is_folder or os.path.isfile(source)):
+            raise FilesError(f"copy: {name!r} is not a file or folder in {self._origin}")
+        try:
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            if is_folder:
+                ignore = _special_files
+                shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, ignore=ignore)
+            else:
+                shutil.copy2(source, target)
+        except (OSError, shutil.Error) as error:
+            raise FilesError(f"copy: {name!r} cannot be copied: {error}") from error
 
     def _mark(self) -> None:
         self._base = self._saved.record(self._saved.take(), "before").number
@@ -245,11 +256,11 @@ class Worktree:
         os.replace(new, self._record)
 
     def _apply(self) -> list[FileChange]:
-        changes = self._changes()
-        if changes:
-            FolderCheckpoints(self._origin, self._limits).apply(self._saved.patch(self._base))
+        patch = self._saved.patch(self._base)
+        if patch.changes:
+            FolderCheckpoints(self._origin, self._limits).apply(patch)
             self._mark()
-        return changes
+        return patch.changes
 
     def _remove(self) -> None:
         with suppress(FilesError):
@@ -269,6 +280,12 @@ class Worktree:
         return run_git(
             *words, cwd=self._origin, env=env or {}, input=input, timeout_s=self._timeout_s
         )
+
+
+def _special_files(folder: str, names: list[str]) -> list[str]:
+    """Return the pipes, sockets and devices of a folder, which cannot be copied."""
+    found = ((name, os.lstat(os.path.join(folder, name)).st_mode) for name in names)
+    return [n for n, m in found if not (stat.S_ISREG(m) or stat.S_ISDIR(m) or stat.S_ISLNK(m))]
 
 
 @asynccontextmanager

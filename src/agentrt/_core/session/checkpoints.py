@@ -157,7 +157,8 @@ class TurnCheckpoints:
         if new:
             named = ", ".join(new[:3]) + (" …" if len(new) > 3 else "")
             message = (
-                f"{len(new)} files are too large or not readable, and are not in checkpoints: "
+                f"{len(new)} files are too large, not readable or in nested repositories, and are"
+                " not in checkpoints: "
                 f"{named} (limits.checkpoint_file_bytes)"
             )
             data = {"files": new[:_SHOWN_FILES]}
