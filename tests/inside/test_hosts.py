@@ -136,7 +136,9 @@ def test_a_pattern_that_covers_another_names_all_its_hosts(
 @pytest.mark.parametrize(
     "address",
     ["127.0.0.1", "::1", "0.0.0.0", "169.254.169.254", "100.100.100.200", "224.0.0.1", "127.9.9.9",
-     "::ffff:127.0.0.1", "fd00:ec2::254"],
+     "::ffff:127.0.0.1", "fd00:ec2::254", "168.63.129.16", "fd20:ce::254", "64:ff9b::7f00:1",
+     "64:ff9b::a9fe:a9fe", "64:ff9b:1::a9fe:a9fe", "2002:7f00:1::", "2002:a9fe:a9fe::1",
+     "::127.0.0.1", "::ffff:0:127.0.0.1", "2001:0:102:304::5601:5601"],
 )  # fmt: skip
 def test_this_machine_and_a_providers_secrets_are_never_dialled(address: str) -> None:
     assert address_problem(address, named=True, listed=True)
@@ -152,5 +154,16 @@ def test_a_private_network_needs_a_listed_host() -> None:
 @given(st.ip_addresses())
 def test_an_address_that_nobody_named_is_public(address: ipaddress.IPv4Address) -> None:
     if address_problem(str(address), named=False, listed=False) is None:
-        assert address.is_global
-        assert not address.is_loopback
+        judged = getattr(address, "ipv4_mapped", None) or address
+        assert judged.is_global
+        assert not judged.is_loopback
+
+
+@given(st.ip_addresses(v=4), st.sampled_from(["::ffff:0:0", "64:ff9b::", "64:ff9b:1::", "2002::"]))
+def test_an_ipv6_form_of_an_address_has_the_problem_of_the_address(
+    address: ipaddress.IPv4Address, form: str
+) -> None:
+    inner = int(address) << (80 if form == "2002::" else 0)
+    text = str(ipaddress.IPv6Address(int(ipaddress.IPv6Address(form)) | inner))
+    problem = address_problem(str(address), named=False, listed=True)
+    assert address_problem(text, named=False, listed=True) == problem

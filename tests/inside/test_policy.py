@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt._core.sandbox.hints import MAX_HINTS, find_refusals
+from agentrt._core.sandbox.hosts import HostPattern
 from agentrt._core.sandbox.policy import (
     as_sandbox,
     check_narrower,
@@ -31,7 +32,11 @@ SANDBOXES = st.builds(
     hide=st.lists(st.sampled_from([".env", "secrets"]), max_size=2, unique=True),
     network=st.sampled_from(["none", "model", "all"])
     | st.lists(
-        st.sampled_from(["a.example", "*.a.example", "b.example:80", "*"]), max_size=2, unique=True
+        st.sampled_from(
+            ["a.example", "*.a.example", "*.a.example:80", "b.example:80", "*", "*:443"]
+        ),
+        max_size=2,
+        unique=True,
     ),
     ports=st.lists(st.sampled_from([3001, 3002]), max_size=2, unique=True),
     programs=st.dictionaries(st.sampled_from(["rm", "git"]), st.sampled_from(["deny", "ask"])),
@@ -47,6 +52,36 @@ def test_a_narrowed_sandbox_is_within_both(first: Sandbox, second: Sandbox) -> N
     assert common is not None
     assert check_narrower(second, common) == common
     assert narrowed(common, common) == common
+
+
+PLACES = ["/a", "/a/b", "/a/b/c", "/ab", "/c", "/c/d", "/c/d/e", "/x"]
+
+
+def permits(sandbox: Sandbox, kind: str, place: str) -> bool:
+    paths = sandbox.write if kind == "write" else (*sandbox.write, *sandbox.read)
+    return any(place == path or place.startswith(path + "/") for path in paths)
+
+
+def connects(sandbox: Sandbox, host: str, port: int) -> bool:
+    if isinstance(sandbox.network, str):
+        return sandbox.network == "all"
+    return any(HostPattern(each).matches(host, port) for each in sandbox.network)
+
+
+@given(SANDBOXES, SANDBOXES)
+def test_a_narrowed_sandbox_permits_exactly_what_both_permit(
+    first: Sandbox, second: Sandbox
+) -> None:
+    common = narrowed(first, second)
+    assert common is not None
+    for kind in ("read", "write"):
+        for place in PLACES:
+            both = permits(first, kind, place) and permits(second, kind, place)
+            assert permits(common, kind, place) == both, (kind, place)
+    for host in ("a.example", "x.a.example", "b.example"):
+        for port in (80, 443):
+            both = connects(first, host, port) and connects(second, host, port)
+            assert connects(common, host, port) == both, (host, port)
 
 
 @given(SANDBOXES)

@@ -22,7 +22,15 @@ Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 METADATA: Final = frozenset(
     map(
         ipaddress.ip_address,
-        ("169.254.169.254", "169.254.170.2", "100.100.100.200", "192.0.0.192", "fd00:ec2::254"),
+        (
+            "169.254.169.254",
+            "169.254.170.2",
+            "100.100.100.200",
+            "168.63.129.16",
+            "192.0.0.192",
+            "fd00:ec2::254",
+            "fd20:ce::254",
+        ),
     )
 )
 """Addresses at which providers of machines serve their secrets."""
@@ -130,11 +138,49 @@ class HostPattern:
         """Return True if everything that the other pattern names is named by this one, too."""
         if self.port is not None and self.port != other.port:
             return False
+        return self._covers_hosts(other)
+
+    def _covers_hosts(self, other: HostPattern) -> bool:
         if self.everything or other.everything:
             return self.everything
         if other.subdomains and not self.subdomains:
             return False
         return other.host == self.host or (self.subdomains and other.host.endswith("." + self.host))
+
+    def common(self, other: HostPattern) -> str | None:
+        """Return the pattern for everything that both name; None if that is nothing."""
+        if self.covers(other):
+            return other.text
+        if other.covers(self):
+            return self.text
+        if None not in (self.port, other.port):
+            return None
+        narrow = other if self._covers_hosts(other) else self
+        if narrow is self and not other._covers_hosts(self):
+            return None
+        name = "*" if narrow.everything else "*." * narrow.subdomains + narrow.bracketed
+        return f"{name}:{self.port or other.port}"
+
+    @property
+    def bracketed(self) -> str:
+        """The host as it is written before a port."""
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+
+_TRANSLATED: Final = tuple(
+    map(ipaddress.IPv6Network, ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96"))
+)
+"""Networks whose addresses end with an IPv4 address."""
+_LOCAL_TRANSLATED: Final = ipaddress.IPv6Network("64:ff9b:1::/48")
+
+
+def _embedded(ip: Address) -> ipaddress.IPv4Address | None:
+    """Return the IPv4 address to which a gateway or the kernel sends packets for an address."""
+    if isinstance(ip, ipaddress.IPv4Address) or int(ip) <= 1:  # :: and ::1
+        return None
+    if any(ip in network for network in _TRANSLATED) or ip in _LOCAL_TRANSLATED:
+        return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+    return ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
 
 
 def address_problem(address: str, *, named: bool, listed: bool) -> str | None:
@@ -144,8 +190,11 @@ def address_problem(address: str, *, named: bool, listed: bool) -> str | None:
     so it may be in a private network.
     """
     ip = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None:
-        ip = ip.ipv4_mapped
+    inner = _embedded(ip)
+    if inner is not None:
+        problem = address_problem(str(inner), named=named, listed=listed)
+        if problem is not None or getattr(ip, "ipv4_mapped", None) is not None:
+            return problem
     if ip in METADATA:
         return "it is the address of a cloud provider's secrets"
     if ip.is_loopback or ip.is_unspecified:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -200,9 +200,13 @@ def narrowed(outer: Sandbox | None, inner: Sandbox | None) -> Sandbox | None:
     """Return a sandbox that permits only what both permit. None permits everything."""
     if outer is None or inner is None:
         return outer or inner
+    write = _common_paths(outer.write, inner.write)
+    visible, wanted = (*outer.write, *outer.read), (*inner.write, *inner.read)
+    seen = [path for path in inner.read if _is_below(path, visible)]
+    more = [path for path in _common_paths(visible, wanted) if not _is_below(path, (*seen, *write))]
     return Sandbox(
-        write=tuple(path for path in inner.write if _is_below(path, outer.write)),
-        read=tuple(path for path in inner.read if _is_below(path, (*outer.read, *outer.write))),
+        write=write,
+        read=(*seen, *more),
         hide=_union(outer.hide, inner.hide),
         network=_common_network(outer, inner),
         ports=tuple(port for port in inner.ports if port in outer.ports),
@@ -276,6 +280,16 @@ def _least(first: int | None, second: int | None) -> int | None:
     return min(given) if given else None
 
 
+def _common_paths(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
+    """Return the paths that are at or below one of each list, as far as others do not cover them.
+
+    Those of the second list are kept as they are.
+    """
+    kept = [path for path in second if _is_below(path, first)]
+    more = [path for path in first if _is_below(path, second) and not _is_below(path, kept)]
+    return _union(kept, more)
+
+
 def _is_below(path: str, folders: Iterable[str]) -> bool:
     wanted = resolved(path)
     return any(
@@ -293,10 +307,16 @@ def _common_network(outer: Sandbox, inner: Sandbox) -> Network | tuple[str, ...]
         return second if first == "all" else first
     if isinstance(second, str):
         return first if second == "all" else second
-    patterns = [HostPattern(each) for each in first]
-    return tuple(
-        each for each in second if any(given.covers(HostPattern(each)) for given in patterns)
-    )
+    ours, theirs = ([HostPattern(each) for each in hosts] for hosts in (first, second))
+    common = [each for one in theirs for other in ours if (each := other.common(one)) is not None]
+    found = list(dict.fromkeys(common))
+    kept = [each for each in found if each in second]
+    more = [each for each in found if each not in second and not _is_covered(each, kept)]
+    return (*kept, *more)
+
+
+def _is_covered(host: str, hosts: Iterable[str]) -> bool:
+    return any(HostPattern(each).covers(HostPattern(host)) for each in hosts)
 
 
 def resolved(path: str) -> str:
