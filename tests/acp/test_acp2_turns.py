@@ -10,7 +10,6 @@ from acp_kit import Peer, chunk, opened2, state, update
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.acp.turn import TABLE
 from agentrt.effects import (
     DecisionRequested,
     Retracted,
@@ -20,7 +19,6 @@ from agentrt.effects import (
     TurnFinished,
     UserContentReceived,
 )
-from inside.drivers import AcpTurnInput, AcpTurnState
 
 TEXT = {"type": "text", "text": "hello"}
 
@@ -423,10 +421,3 @@ def test_a_turn_ends_at_most_once_whatever_the_agent_sends(inputs: list[str]) ->
     assert len(ends) == (1 if peer.driver.idle else 0)
     own = len(peer.of(TurnBegan)) - len([end for end in peer.of(TurnFinished) if end.turn is None])
     assert own in (0, 1)
-
-
-def test_the_table_has_a_row_for_every_state_and_keeps_the_prompt_in_it() -> None:
-    assert set(TABLE) == set(AcpTurnState)
-    assert all(set(row) <= set(AcpTurnInput) for row in TABLE.values())
-    always = {AcpTurnInput.BUSY, AcpTurnInput.IDLE, AcpTurnInput.OUTPUT}
-    assert all(always <= set(row) for row in TABLE.values())

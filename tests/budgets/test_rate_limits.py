@@ -11,7 +11,6 @@ import trio
 from trio.testing import MockClock
 
 import agentrt
-from agentrt._core.session.rate_limits import reset_time
 from agentrt.events import Notice
 from agentrt.testing import FakeAcpAgent
 from agentrt.tools import Terminal, TerminalExit, TerminalOutput
@@ -248,28 +247,6 @@ async def test_a_dead_agent_ends_the_wait(autojump_clock: MockClock) -> None:
 async def test_without_the_option_a_rate_limit_fails_the_turn(autojump_clock: MockClock) -> None:
     async with session_with(limited(1, {"resetsAt": NOW + 900})) as (session, _):
         assert (await session.run("work", check=False)).outcome == "failed"
-
-
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (None, None),
-        ({"resetsAt": 50}, None),  # has passed
-        ({"resetsAt": 150, "status": "rejected"}, 150),
-        (
-            {
-                "primary": {"used_percent": 100.0, "resets_at": 200},
-                "secondary": {"used_percent": 10.0, "resets_at": 900},
-            },
-            200,
-        ),
-        ({"resetsAt": float("inf")}, None),
-        ({"resetsAt": True}, None),
-        ({"a": {"b": {"c": {"d": {"resetsAt": 150}}}}}, None),
-    ],
-)
-def test_the_time_is_found_in_an_agents_report(data: Any, expected: float | None) -> None:
-    assert reset_time(data, 100) == expected
 
 
 @pytest.mark.parametrize("at_most_s", [0, -1, float("inf"), "6h", True])

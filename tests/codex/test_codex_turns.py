@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from agentrt._core.codex.turn import TABLE
 from agentrt.effects import (
     CallReturned,
     ModesSet,
@@ -15,15 +14,8 @@ from agentrt.effects import (
 )
 from agentrt.errors import LocalProtocolError
 from agentrt.events import Audio, Notice, Text
-from inside.drivers import CodexTurnInput, CodexTurnState
 
 from .codex_kit import COMMAND, only, opened, prompted
-
-
-def test_every_state_of_a_turn_takes_every_input() -> None:
-    assert {(state, input) for state in CodexTurnState for input in CodexTurnInput} == {
-        (state, input) for state, row in TABLE.items() for input in row
-    }
 
 
 def test_a_turn_ends_with_the_word_that_names_it() -> None:

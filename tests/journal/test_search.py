@@ -10,7 +10,6 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.store import store as store_module
 from agentrt.storage import excerpt, reader_of, words_of
 from agentrt.store import open_store
 from faults.quick import mostly_slow
@@ -169,16 +168,14 @@ async def test_another_process_finds_a_turn_when_the_store_has_rested(
                     await trio.sleep(0.01)
 
 
-async def test_a_search_does_not_wait_for_a_disk_that_does_not_answer(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.slow
+async def test_a_search_does_not_wait_for_a_disk_that_does_not_answer(path: Path) -> None:
     answers = threading.Event()
     async with open_store(path) as store:
         async with kept(store, Incarnations(echo), id="one") as session:
             await session.run("mend the door")
         assert len(await store.search("door")) == 1
         store.write(WriterJob(lambda backend: answers.wait(), lambda *over: None))
-        monkeypatch.setattr(store_module, "_INDEX_WAIT_S", 0.01)
         try:
             assert len(await store.search("door")) == 1
         finally:

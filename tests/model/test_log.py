@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt import Limits
-from agentrt._core.model.log import JOINED_CHARS, joined
 from agentrt.errors import EventsExpired
 from agentrt.events import (
     Event,
@@ -26,7 +25,6 @@ from agentrt.events import (
     TextDelta,
     ThoughtDelta,
     TitleChanged,
-    TurnStarted,
     Usage,
     UsageChanged,
 )
@@ -279,18 +277,6 @@ def test_unread_text_is_joined_so_that_memory_is_bounded_by_content() -> None:
     assert "".join(e.text for e in read if isinstance(e, TextDelta)) == "0123456789" * 10_000
 
 
-def test_joined_text_stays_in_pieces_of_a_bounded_size() -> None:
-    log = make_log(events=10)
-    cursor = log.cursor(lossless=True)
-    piece = "x" * 10_000
-    fill(log, ItemOpened(Item(id="i1", type="text")))
-    fill(log, *(TextDelta("i1", piece) for _ in range(300)))
-    read = [event for event in drain(cursor) if isinstance(event, TextDelta)]
-    assert sum(len(event.text) for event in read) == 300 * len(piece)
-    assert all(len(event.text) < JOINED_CHARS + 10 * len(piece) for event in read)
-    assert len(read) < 30
-
-
 @pytest.mark.parametrize(
     "event",
     [
@@ -463,19 +449,3 @@ def test_whatever_a_lossless_cursor_joins_folds_to_the_same_state(
     assert shown(state, log.seq) == shown(log.state, log.seq)
     assert all(a < b for (a, _), (b, _) in pairwise(read))
     assert cursor.seq == log.seq
-
-
-def test_joined_updates_keep_the_fields_that_only_the_first_one_names() -> None:
-    first = ItemUpdated("i1", {"status": "running", "tool": {"title": "a", "output": 1}})
-    second = ItemUpdated("i1", {"tool": {"title": "b"}})
-    assert joined(first, second) == ItemUpdated(
-        "i1", {"status": "running", "tool": {"title": "b", "output": 1}}
-    )
-    assert first.patch["tool"]["title"] == "a"
-
-
-def test_a_start_and_a_notice_are_never_joined() -> None:
-    assert joined(TurnStarted("t1", "user"), TurnStarted("t2", "user")) is None
-    assert joined(Notice("info", "a", ""), Notice("info", "a", "")) is None
-    assert joined(TitleChanged("a"), UsageChanged(Usage())) is None
-    assert joined(ItemUpdated("i1", {"a": 1}), ItemUpdated("i2", {"a": 1})) is None

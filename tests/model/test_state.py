@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from agentrt._core.model.content import MIN_GROWTH_CHARS, GrowingText
 from agentrt.events import (
     AgentState,
     Choice,
@@ -275,29 +274,3 @@ def test_a_closed_item_has_its_whole_text_however_it_is_looked_at(pieces: int) -
     assert [state.items["i1"].text, state.text("i1")] == [text, text]
     state.apply(TextDelta("i1", "more"))
     assert state.text("i1") == text + "more"
-
-
-@pytest.mark.parametrize("pieces", [0, 1, 2, 1023, 1024, 1025, 5000])
-def test_growing_text_is_its_pieces_in_order(pieces: int) -> None:
-    growing, parts = GrowingText("start "), [f"{n} " for n in range(pieces)]
-    for number, part in enumerate(parts):
-        growing.append(part)
-        if number % 700 == 0:
-            assert str(growing) == "start " + "".join(parts[: number + 1])
-    assert str(growing) == "start " + "".join(parts)
-    assert str(growing) == str(growing)
-
-
-@pytest.mark.parametrize(
-    "size", [1, 1000, MIN_GROWTH_CHARS - 1, MIN_GROWTH_CHARS, 3 * MIN_GROWTH_CHARS]
-)
-def test_growing_text_of_any_length_is_its_pieces_in_order(size: int) -> None:
-    growing, whole = GrowingText(), ""
-    for number in range(40):
-        piece = f"{number:>{size}}"
-        growing.append(piece)
-        whole += piece
-        assert growing.size == len(whole)
-        assert growing.part(len(whole) - 1, len(whole)) == whole[-1]
-    assert growing.part(size // 2, 2 * size) == whole[size // 2 : 2 * size]
-    assert str(growing) == whole

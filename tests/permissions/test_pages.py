@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import agentrt
-from agentrt._core.permissions.pages import read_page
 from agentrt.permissions import Allow, Deny, PermissionRequest
 from tables import for_each
 
@@ -134,13 +131,3 @@ def test_a_rule_s_own_host_is_read_in_the_same_way() -> None:
     assert isinstance(ask(denying("2852039166"), {"url": "http://169.254.169.254"}), Deny)
     assert isinstance(ask(denying("evil.com:8443"), {"url": "https://evil.com:8443"}), Deny)
     assert ask(denying("evil.com:8443"), {"url": "https://evil.com"}) == Allow()
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.text(alphabet="htps:/\\@.%2e#?evil.comdocs-exampl ＠。\t\u00ad[]0x", max_size=40))
-def test_what_is_allowed_has_one_host_in_every_reading(url: str) -> None:
-    allowed = ask(agentrt.rules(allow=["Fetch(docs.example.com)"]), {"url": url}) == Allow()
-    page = read_page(url)
-    assert not allowed or (
-        page.certain and {host for host, _ in page.hosts} == {"docs.example.com"}
-    )

@@ -15,8 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt import open_runtime, open_session
-from agentrt._core.permissions.policies import request_of
-from agentrt.effects import DecisionRequested
 from agentrt.events import JsonObject, PermissionOption
 from agentrt.permissions import (
     Allow,
@@ -62,32 +60,6 @@ def touches(rule: str, request: PermissionRequest) -> bool | None:
 
 
 # --- policies
-
-
-def test_a_request_is_made_of_what_the_driver_reported() -> None:
-    option = PermissionOption("1", "Yes", "allow_once")
-    asked = DecisionRequested(
-        key="k",
-        kind="permission",
-        title="Edit a.py",
-        options=[option],
-        tool_call="t1",
-        name="Edit",
-        tool_kind="edit",
-        input={"file_path": "a.py"},
-        raw={"all": "of it"},
-    )
-    assert request_of(asked, cwd=CWD) == PermissionRequest(
-        id="k",
-        title="Edit a.py",
-        tool="Edit",
-        kind="edit",
-        input={"file_path": "a.py"},
-        options=(option,),
-        cwd=CWD,
-        tool_call="t1",
-        raw={"all": "of it"},
-    )
 
 
 def test_the_plain_policies_do_what_they_are_called() -> None:

@@ -8,11 +8,8 @@ from typing import Any
 import pytest
 import trio
 from fakes import Script, echo, log_of, session_with
-from hypothesis import given
-from hypothesis import strategies as st
 
 import agentrt
-from agentrt._core.model.remembered import count_remembered
 from agentrt.testing import FakeAcpAgent
 
 LOADS = {"capabilities": {"loadSession": True}}
@@ -132,13 +129,3 @@ async def test_a_new_session_whose_agent_repeats_history_is_warned_about(
         codes = [e.code for e in log_of(session) if isinstance(e, agentrt.Notice)]
     # Once the first prompt was sent, a repeated prompt is its echo.
     assert codes == (["unexpected_history"] if at == "session/new" else [])
-
-
-@given(st.lists(st.text()), st.data())
-def test_what_is_repeated_is_remembered_and_nothing_more_than_was_prompted(
-    prompts: list[str], data: st.DataObject
-) -> None:
-    assert count_remembered(prompts, prompts) == len(prompts)
-    repeated = data.draw(st.lists(st.text() | st.sampled_from(prompts or [""])))
-    assert 0 <= count_remembered(prompts, repeated) <= len(prompts)
-    assert count_remembered([text for text in prompts if text.strip()], []) == 0

@@ -15,9 +15,6 @@ from test_repl import PROMPT, talking
 from test_serve import Served, serving
 from tmux import MISSING, has_tmux, in_tmux
 
-from agentrt._cli.servers import find_server
-from inside.command_line import UsageError
-
 
 @contextmanager
 def attached(program: Program, *arguments: str) -> Iterator[Terminal]:
@@ -342,33 +339,3 @@ def test_what_the_server_hears_of_the_wire_is_shown(program: Program) -> None:
         it.expect("end_turn")
         it.line("/debug wire 1")
         it.expect(PROMPT)
-
-
-@pytest.mark.parametrize(
-    ("url", "private"),
-    [
-        ("http://127.0.0.1:8000", True),
-        ("http://127.3.2.1:8000", True),
-        ("http://[::1]:8000", True),
-        ("http://localhost", True),
-        ("ws://agents.localhost:1", True),
-        ("https://agents.example", True),
-        ("wss://agents.example:8443", True),
-        ("http://agents.example", False),
-        ("agents.example:8000", False),
-        ("http://192.168.0.7:8000", False),
-        ("http://localhost.example", False),
-        ("http://[fe80::1]:8000", False),
-    ],
-)
-def test_a_token_is_not_sent_to_another_machine_in_clear(
-    url: str, private: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("AGENTRT_SERVE_TOKEN", "a-token-that-somebody-has-said")
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert find_server(url, insecure=True)[1] == "a-token-that-somebody-has-said"
-    if private:
-        find_server(url)
-    else:
-        with pytest.raises(UsageError, match="unencrypted"):
-            find_server(url)

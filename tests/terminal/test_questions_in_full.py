@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from agentrt import Session
-from agentrt._cli.repl.asking import Pages
 from agentrt.display import reveal
 from agentrt.events import (
     Diff,
@@ -189,22 +188,6 @@ def test_all_of_it_has_been_shown_when_an_answer_counts(
         assert asked.given == ["ok"]
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
-
-
-@given(st.lists(TEXT, max_size=20), SIZES)
-def test_pages_show_everything_in_order(lines: list[str], size: tuple[int, int]) -> None:
-    lines = [line for text in lines for line in text.split("\n")]
-    width, rows = size
-    pages = Pages(lines, width=width, room=rows, page=rows)
-    first = pages.first()
-    if pages.left:
-        told = [row for row in first if row.startswith(BAR)]
-        assert told[-1:] == Pages(lines, width=width, room=1 << 30, page=1).first()[-1:] or rows < 3
-        kept = first[: next(n for n, row in enumerate(first) if not row.startswith(BAR))]
-        while pages.left:
-            kept += pages.more()
-        first = kept
-    assert first == Pages(lines, width=width, room=1 << 30, page=1).first()
 
 
 async def test_a_command_that_is_only_in_the_title_is_shown_whole(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -325,25 +324,6 @@ def test_an_earlier_conversation_is_gone_on_with(program: Program) -> None:
         it.enter("read notes.txt:1")
         it.until("^  first line$", READY)
         leave(it)
-
-
-def test_agents_that_keep_no_list_are_resumed_by_our_own_notes(program: Program) -> None:
-    from agentrt._cli.state import remember, remembered
-    from agentrt.agents import AgentSession
-
-    folder = str(program.folder)
-    before = os.environ.get("XDG_STATE_HOME")
-    os.environ["XDG_STATE_HOME"] = str(program.home / "state")
-    try:
-        for n in range(3):
-            session = AgentSession(agent="a", id=f"s{n % 2}", title=f"t{n}", updated=float(n))
-            remember(session, folder)
-        assert [(s.id, s.title) for s in remembered(folder)] == [("s0", "t2"), ("s1", "t1")]
-        assert remembered(str(program.home)) == []
-    finally:
-        os.environ.pop("XDG_STATE_HOME")
-        if before is not None:
-            os.environ["XDG_STATE_HOME"] = before
 
 
 @pytest.mark.slow

@@ -12,8 +12,6 @@ from test_acp import INITIALIZE, Editor, editing
 from test_repl import PROMPT, talking
 from test_serve import get
 
-from agentrt._cli.repl.sharing import qr_code, reaches_other_machines
-
 
 def enter(editor: Editor, session: str) -> None:
     """See a session from its beginning."""
@@ -155,26 +153,3 @@ def test_a_port_that_is_taken_is_said(program: Program) -> None:
         with program.terminal(*FAST_DEMO, "--serve") as other:
             other.expect(f"cannot serve on 127.0.0.1 port {port}")
             assert other.ended() == 1
-
-
-def test_a_qr_code_is_as_many_half_lines_as_it_has_rows() -> None:
-    lines = qr_code("http://agents.example:8000/?t=x")
-    assert len({len(line) for line in lines}) == 1
-    assert len(lines) == (len(lines[0]) + 1) // 2
-    assert {mark for line in lines for mark in line} == {"█", "▀", "▄", " "}
-    assert set(lines[0]) == {"█"}, "light all around"
-
-
-@pytest.mark.parametrize(
-    ("link", "reaches"),
-    [
-        ("http://127.0.0.1:8000/?t=x", False),
-        ("http://[::1]:8000/?t=x", False),
-        ("http://localhost:8000/?t=x", False),
-        ("http://192.168.1.7:8000/?t=x", True),
-        ("https://agents.example/?t=x", True),
-    ],
-)
-def test_there_is_a_qr_code_only_of_what_a_phone_can_open(link: str, reaches: bool) -> None:
-    assert reaches_other_machines(link) is reaches
-    assert bool(qr_code(link)) is reaches

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 import agentrt
-from agentrt._core.trace.trace import tapped
-from inside.runtime import host_of
 from runtime.fakes import echo, session_with
 
 WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
@@ -48,8 +46,7 @@ async def test_a_given_secret_is_left_out_also_if_it_is_short(tmp_path: Path, se
     """Those of variables are looked for from eight characters on: nobody chose them."""
     async with (
         agentrt.tracing.open_trace(tmp_path / "t", secrets=[secret]) as trace,
-        session_with(echo) as (session, _),
-        tapped(trace, host_of(session).tap),
+        agentrt.open_session("demo", trace=trace) as session,
     ):
         with session.trace(secrets=[secret]) as records:
             await session.run(f"say {secret}")

@@ -7,7 +7,6 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.trace import assemble
 from agentrt.tracing import REDACTED, TraceRecord
 from inside.trace import Assembler, Piece, Redaction
 
@@ -15,7 +14,7 @@ from inside.trace import Assembler, Piece, Redaction
 def records(*pieces: Piece) -> list[TraceRecord]:
     assembler = Assembler(Redaction())
     written = [*assembler.records(pieces), *assembler.flush(9.0)]
-    return [record for each in written for record in each.records()]
+    return [record for each in written if each for record in each.records()]
 
 
 @given(st.binary(max_size=60), st.lists(st.integers(0, 60), max_size=5))
@@ -45,10 +44,11 @@ def test_the_pipes_of_two_sessions_and_of_two_processes_are_kept_apart() -> None
 
 
 def test_of_a_line_without_end_the_beginning_is_kept_and_the_rest_counted() -> None:
-    begun = assemble._IncompleteLine()
-    begun.add(b"x" * assemble.MAX_LINE_BYTES)
-    begun.add(b"yz")
-    assert (len(begun.data), begun.left_out) == (assemble.MAX_LINE_BYTES, 2)
+    most = 8 * 1024 * 1024
+    [found] = records(
+        Piece(1.0, "s", 1, "received", b"x" * most), Piece(2.0, "s", 1, "received", b"yz\n")
+    )
+    assert (len(found.data), found.left_out, found.cut) == (most, 2, True)
 
 
 def test_a_half_line_is_recorded_when_the_output_ends() -> None:

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sockets import TOKEN, frame, get, header, offer, post, site, status, websocket
 
-from agentrt._serve.address import address
 from agentrt.web import Security
 from inside.server import HttpRequest
 
@@ -148,8 +147,3 @@ def test_the_path_is_removed_from_a_request_that_has_it(names: list[str], target
     running = SiteServer(rules, "127.0.0.1", 8000, Limits(), tls=False)
     for sent in (target, rules.root[:-1] + target):
         assert running.local(HttpRequest("GET", sent, ())).target == target
-
-
-def test_the_address_of_a_server_keeps_its_path() -> None:
-    assert address("https://example.org/agents/").at("/ws") == "wss://example.org/agents/ws"
-    assert address("http://127.0.0.1:8000/").at("/ws") == "ws://127.0.0.1:8000/ws"
