@@ -21,6 +21,8 @@ def test_a_chosen_key_and_colour_take_effect(program: Program) -> None:
         assert b"\x1b[94m\xe2\x9d\xaf hello" in it.raw
         it.enter("/help")
         it.until_told("F2 +show the last shortened text in full")
+        it.type("q")
+        it.until("context", READY)
         it.ctrl("d")
         assert it.ended() == 0
 

@@ -30,6 +30,15 @@ LINES = st.sampled_from(
     ]
 )
 TEXTS = st.lists(LINES, max_size=30).map("\n".join)
+FOLDS = st.lists(
+    st.sampled_from(
+        [
+            *("<DE>", "<DE open>", "</DE>", "<SU>", "</SU>", "- [x] ", "[ ] ", "[^1]", "[^k]: "),
+            *("> ", "\n", "\n\n", "q", "j", " ", "\n~~~\n", "**", "<", "    "),
+        ]
+    ),
+    max_size=25,
+).map(lambda parts: "".join(parts).replace("DE", "details").replace("SU", "summary"))
 LOOK = re.compile(r"\x1b\[[0-9;]*m")
 
 plain = Renderer(colour=False)
@@ -44,7 +53,8 @@ def blocks(pieces: list[str]) -> list[tuple[str, bool]]:
 def shown(text: str, *, width: int = 80) -> str:
     out = ""
     for block, apart in blocks([text]):
-        out += ("\n" if apart and out else "") + LOOK.sub("", plain(block, width))
+        told = LOOK.sub("", plain(block, width))
+        out += ("\n" if apart and out and told else "") + told
     return out
 
 
@@ -113,6 +123,13 @@ def test_all_of_a_table_is_shown_at_any_width(rows: list[list[str]], width: int)
     assert not Counter(wanted) - Counter(found)
 
 
+@given(FOLDS, WIDTHS)
+def test_no_folded_part_loses_text(text: str, width: int) -> None:
+    """Marks of tasks, notes and folded parts may be drawn as others; no other text may be lost."""
+    told = shown(text, width=width)
+    assert Counter(re.findall("[qjk]", text)) == Counter(re.findall("[qjk]", told))
+
+
 @given(TEXTS, WIDTHS)
 def test_no_line_is_wider_than_the_terminal(text: str, width: int) -> None:
     assert all(len(line) <= width for line in shown(text, width=width).split("\n"))
@@ -133,6 +150,21 @@ def test_no_line_is_wider_than_the_terminal(text: str, width: int) -> None:
         ("**b** `c` ~~d~~", "b c d\n"),
         ("[r]: http://x", "[r]: http://x\n"),
         ("<http://x>", "<http://x>\n"),
+        ("- [x] a\n- [ ] b\n- [y] c\n- [x]", " • ☑ a\n • ☐ b\n • [y] c\n • [x]\n"),
+        ("> 1. [X] **a**", "▌  1 ☑ a\n"),
+        ("text [x] a", "text [x] a\n"),
+        ("a[^1], b.[^23]\n\n[^1]: c\n[^two]: d", "a[1], b.[23]\n\n[1] c\n[two] d\n"),
+        ("[^0-9] x[^abc] [^1] `a[^1]`", "[^0-9] x[^abc] [^1] a[^1]\n"),
+        (
+            "<details>\n<summary>A *b*</summary>\n\nc\n\n- d\n\n</details>\n\ne",
+            "▾ A b\n\nc\n\n • d\n\ne\n",
+        ),
+        ("<details open><summary>A</summary>b <i>c</details>", "▾ A\n\nb <i>c\n"),
+        (
+            "<details onclick=x>\n<summary>a\nb</details>",
+            "<details onclick=x>\n<summary>a\nb</details>\n",
+        ),
+        ("~~~\n<details>\n- [x] a[^1]\n~~~", "  <details>\n  - [x] a[^1]\n"),
     ],
 )
 def test_what_is_shown(markdown: str, wanted: str) -> None:

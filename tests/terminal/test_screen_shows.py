@@ -282,8 +282,11 @@ def test_an_editor_that_is_open_does_not_keep_it_from_ending(program: Program) -
 def test_the_rest_of_the_commands(program: Program) -> None:
     with talking(program) as it:
         it.enter("/help")
-        it.until_told("^  Ctrl-O +show the last shortened text")
-        it.until_told("^  /permissions ")
+        it.until("^Keys:$", "^  Ctrl-O +show the last shortened text")  # in the pager
+        it.type("G")
+        it.until("^  /quit ", "^  /crash ", r"\(END\)$")
+        it.type("q")
+        it.until(READY)
         it.enter("read notes.txt:2")
         it.until("^  second line$", READY)
         it.enter("/cost")

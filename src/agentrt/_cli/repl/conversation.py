@@ -173,6 +173,10 @@ class Repl(ABC):
         """Show a line of agentrt's own."""
 
     @abstractmethod
+    def say_long(self, lines: Sequence[str]) -> None:
+        """Show lines of agentrt's own that are read from the first one on."""
+
+    @abstractmethod
     def show_output(self, lines: Sequence[list[Run]]) -> None:
         """Show the next lines of the output of the user's shell command."""
 

@@ -80,6 +80,10 @@ class LineRepl(Repl):
     def say(self, text: str) -> None:
         self._lines.line(text)
 
+    def say_long(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            self.say(line)
+
     def show_output(self, lines: Sequence[list[Run]]) -> None:
         self._prompt_at = -1  # it follows also if there was no output
         self.show(lines)

@@ -68,20 +68,19 @@ def _permit(repl: Repl, permissions: PermissionSettings) -> None:
 
 
 async def _help(repl: Repl, argument: str) -> None:
-    repl.say("Keys:")
-    _table(repl, repl.keys)
-    repl.say("Commands (//TEXT sends the prompt /TEXT):")
-    _table(repl, [(f"/{c.name} {c.hint}".rstrip(), c.description) for c in repl.commands.values()])
+    ours = [(f"/{c.name} {c.hint}".rstrip(), c.description) for c in repl.commands.values()]
+    lines = ["Keys:", *_columns(repl.keys)]
+    lines += ["Commands (//TEXT sends the prompt /TEXT):", *_columns(ours)]
     commands = repl.view.commands
     if commands:
-        repl.say("Commands of the agent (with // where the name is also one of the above):")
-        _table(
-            repl,
+        lines.append("Commands of the agent (with // where the name is also one of the above):")
+        lines += _columns(
             [
                 (f"{_name(repl, c)} {one_line(c.hint or '')}", one_line(c.description))
                 for c in commands
-            ],
+            ]
         )
+    repl.say_long(lines)
 
 
 def agent_commands(repl: Repl) -> list[tuple[str, str]]:
@@ -288,10 +287,9 @@ async def _retell(repl: Repl, argument: str) -> None:
         repl.session.send_history()
 
 
-def _table(repl: Repl, rows: Sequence[tuple[str, str]]) -> None:
+def _columns(rows: Sequence[tuple[str, str]]) -> list[str]:
     width = max(len(name) for name, _ in rows)
-    for name, description in rows:
-        repl.say(f"  {name.ljust(width)}  {description}")
+    return [f"  {name.ljust(width)}  {description}" for name, description in rows]
 
 
 COMMANDS: Final = {

@@ -119,7 +119,8 @@ class Drawing:
     def _print(self, blocks: list[tuple[str, bool]]) -> None:
         width = self.page.width()
         for block, apart in blocks:
-            self.page.write(self._render(block, width), "text", apart=apart)
+            if text := self._render(block, width):  # the end of a folded part is not drawn
+                self.page.write(text, "text", apart=apart)
 
     # --- display of a view
 

@@ -3,7 +3,8 @@
 A block ends at an empty line, at the next list item, or with its fence. Long blocks are split, so
 that no output waits for the end of ten thousand lines. Line breaks stay as the agent wrote them.
 HTML, entities and images are shown as text, and wide lines are wrapped, so no text is lost: a block
-that cannot be rendered completely is shown as it was written.
+that cannot be rendered completely is shown as it was written. Task lists, footnotes and `<details>`
+are drawn; a footnote stays where it is written.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, Final
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
 from rich.cells import chop_cells
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -221,6 +223,74 @@ _PARSER: Final = (
     .disable(["autolink", "entity", "image", "reference", "html_block", "html_inline"])
 )
 
+_FOLD: Final = re.compile(
+    r"(?=<details|<summary)(?:<details(?: +open)? *>)? *"
+    r"(?:<summary>(?P<summary>.*?)</summary>)?(?P<text>.*)",
+    re.IGNORECASE,
+)
+"""A line that begins a folded part, names it, or both."""
+_FOLD_END: Final = "</details>"
+
+
+def _fold(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Read a line of `<details>`: its summary becomes a heading, its contents stay."""
+    if state.is_code_block(start):
+        return False
+    line = state.src[state.bMarks[start] + state.tShift[start] : state.eMarks[start]].strip()
+    found = _FOLD.fullmatch(line)
+    summary, text = (found["summary"], found["text"]) if found else (None, line)
+    if text.lower().endswith(_FOLD_END):
+        text = text[: -len(_FOLD_END)]
+    if (found is None and text) or (summary is None and "<" in text):
+        return False
+    if silent:
+        return True
+    if summary and summary.strip():
+        _push(state, "heading", "h3", f"▾ {summary.strip()}")
+    if text.strip():
+        _push(state, "paragraph", "p", text.strip())
+    state.line = start + 1
+    return True
+
+
+def _push(state: StateBlock, name: str, tag: str, text: str) -> None:
+    """Add a block of one line, whose text is read as Markdown."""
+    state.push(f"{name}_open", tag, 1)
+    inline = state.push("inline", "", 0)
+    inline.content, inline.children = text, []
+    state.push(f"{name}_close", tag, -1)
+
+
+_PARSER.block.ruler.before("table", "fold", _fold, {"alt": ["paragraph", "blockquote", "list"]})
+
+_TASK: Final = re.compile(r"\[([ xX])\](?= \S)")
+_NOTE: Final = re.compile(r"\[\^([^\]\s]{1,40})\]:(?= )")
+_NOTE_MARK: Final = re.compile(r"(?<=[\w.,;:!?\"'»”’)])\[\^(\d{1,3})\](?!:)")
+"""Only numbers: other labels in running text may be a set of characters in a regular expression."""
+
+
+def _draw_marks(tokens: Sequence[Token]) -> None:
+    """Draw the boxes of a task list and the marks of footnotes."""
+    for index, token in enumerate(tokens):
+        if token.type != "inline" or not token.children:
+            continue
+        first = token.children[0]
+        if index > 1 and tokens[index - 2].type == "list_item_open" and first.type == "text":
+            box = _TASK.match(token.content)
+            if box is not None and first.content.startswith(box[0]):
+                mark = "☐" if box[1] == " " else "☑"
+                first.content = mark + first.content[box.end() :]
+                token.content = mark + token.content[box.end() :]
+        starts_line = True
+        for child in token.children:
+            if child.type == "text":
+                text = child.content
+                note = _NOTE.match(text) if starts_line else None
+                if note is not None:
+                    text = f"[{note[1]}]{text[note.end() :]}"
+                child.content = _NOTE_MARK.sub(r"[\1]", text)
+            starts_line = child.type in ("softbreak", "hardbreak")
+
 
 class _Heading(Heading):
     """A heading on the left, without a frame."""
@@ -284,6 +354,7 @@ class _Markdown(Markdown):
     def __init__(self, markup: str) -> None:
         super().__init__("", hyperlinks=False)
         self.parsed = _PARSER.parse(markup)
+        _draw_marks(self.parsed)
         self.signs = _signs(self.parsed, markup)
         """The characters that are not markup, which must be visible in the result."""
         for token in self.parsed:

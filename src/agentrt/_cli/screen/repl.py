@@ -28,7 +28,7 @@ from ..session_view import SessionView
 from ..setup import Setup
 from ..signals import ending_signals
 from ..state import save_pasted_image
-from ..text import one_line, plain
+from ..text import one_line, plain, safe, wrapped
 from .cards import OnScreen, kept_answer
 from .completion import PromptCompleter
 from .drawing import UNFINISHED_LINES, Drawing, greet, unfolded
@@ -111,6 +111,10 @@ class ScreenRepl(Repl):
     def say(self, text: str) -> None:
         self.page.say(text, "ours")
         self._dirty.set()
+
+    def say_long(self, lines: Sequence[str]) -> None:
+        width = self.page.width()
+        self._show_long("".join(f"{wrapped(safe(line), width)}\n" for line in lines))
 
     def report(self, text: str, stderr: str = "") -> None:
         self.page.line(("bad", "agentrt: "), ("", plain(text)), kind="error")
