@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import agentrt
 from agentrt import LocalProtocolError, Policy
 from agentrt._core.permissions.standing import Standing, as_claude_rules, is_unasked
+from agentrt.agents import acp
 from agentrt.events import JsonObject
 from agentrt.hosting import ChangingPolicy
 from agentrt.permissions import PermissionRequest
@@ -512,6 +513,121 @@ async def test_a_session_does_not_begin_in_such_a_mode(policy: Policy) -> None:
         with pytest.raises(LocalProtocolError, match="'yolo'"):
             async with open_fake_session(
                 partial(MemoryAgent, FakeAcpAgent.serving), permissions=policy, **more
+            ):
+                pass
+
+
+UNTOLD = {
+    "modes": {
+        "currentModeId": "m1",
+        "availableModes": [
+            {"id": "m1", "name": "Ask first"},
+            {"id": "m2", "name": "Full auto"},
+            {"id": "autopilot", "name": "Level 3"},
+        ],
+    },
+    "configOptions": [
+        {
+            "id": "approvals",
+            "name": "Approvals",
+            "type": "select",
+            "currentValue": "each",
+            "options": [
+                {"value": "each", "name": "Each"},
+                {"value": "never", "name": "Off"},
+                {"value": "a3", "name": "Trust all"},
+            ],
+        },
+        {
+            "id": "effort",
+            "name": "Effort",
+            "type": "select",
+            "currentValue": "low",
+            "options": [{"value": "low", "name": "Low"}, {"value": "auto", "name": "Auto"}],
+        },
+        {"id": "auto_run", "name": "Run", "type": "boolean", "currentValue": False},
+    ],
+}
+"""The settings of an agent that the catalogue does not know, with names of every kind."""
+
+
+@pytest.mark.parametrize("policy", DENIES)
+async def test_a_setting_that_ends_the_asking_is_known_by_its_label_or_its_id(
+    policy: Policy,
+) -> None:
+    async def set_it(session: agentrt.Session) -> None:
+        for mode in ("m2", "Full auto", "autopilot", "Level 3"):
+            with pytest.raises(LocalProtocolError, match="does not ask for permission"):
+                await session.set_mode(mode)
+        for option, value in {
+            ("approvals", "never"),
+            ("approvals", "a3"),
+            ("approvals", "Trust all"),
+            ("auto_run", True),
+        }:
+            with pytest.raises(LocalProtocolError, match="does not ask for permission"):
+                await session.set_option(option, value)
+        await session.set_option("effort", "auto")
+        await session.set_option("auto_run", False)
+        await session.set_option("approvals", "each")
+        await session.set_mode("m1")
+
+    async def nothing(agent: FakeAcpAgent) -> None:
+        pass
+
+    await run(nothing, policy, before=set_it, session=UNTOLD)
+
+
+async def test_a_mode_whose_label_says_that_it_does_not_ask_is_reported() -> None:
+    async def script(agent: FakeAcpAgent) -> None:
+        agent.update("current_mode_update", currentModeId="m2")
+
+    events = await run(script, DENIES[0], session={"modes": UNTOLD["modes"]})
+    [notice] = [e for e in events if isinstance(e, agentrt.Notice)]
+    assert (notice.code, notice.data) == ("mode_does_not_ask", {"mode": "m2"})
+
+
+UNASKED_NAMES = (
+    *("autopilot", "autonomous", "unattended", "unrestricted", "trusted", "trust-all"),
+    *("no-prompts", "noask", "no-approval", "approve-all", "allow_all", "accept-all"),
+    *("hands-free", "turbo", "automatic", "auto-mode", "never", "dontAsk", "Don't ask"),
+    *("without approval", "non-interactive", "unsafe", "God mode", "YOLO", "auto", "Full Access"),
+)
+ASKING_NAMES = (
+    *("default", "plan", "ask", "code", "build", "read-only", "untrusted", "manual", "approve"),
+    *("smart_approve", "chat", "architect", "agent", "auto-complete", "author", "always ask"),
+    *("normal", "interactive", "suggest", "review", "safe", "trust nothing"),
+)
+
+
+def test_names_of_modes_that_do_not_ask_are_told_from_others() -> None:
+    agent = acp(["an-agent-of-nobody"])
+    assert [name for name in UNASKED_NAMES if not is_unasked(name, agent)] == []
+    assert [name for name in ASKING_NAMES if is_unasked(name, agent)] == []
+
+
+def test_a_mode_that_the_catalogue_does_not_list_is_known_by_its_name() -> None:
+    for found in agentrt.find_agents():
+        for name in ("brandNewYolo", "Full-Auto 2"):
+            assert is_unasked(name, found.agent), found.agent.name
+        for mode in found.agent.quirks.unasked_modes:
+            assert is_unasked(mode.upper(), found.agent), found.agent.name
+        mode = found.agent.quirks.mode
+        assert (
+            mode is None
+            or mode in found.agent.quirks.unasked_modes
+            or not is_unasked(mode, found.agent)
+        )
+
+
+@pytest.mark.parametrize("policy", DENIES)
+async def test_a_session_does_not_begin_with_such_an_option(policy: Policy) -> None:
+    for config in ({"approvals": "never"}, {"approval_mode": "yolo"}, {"auto_approve": True}):
+        with pytest.raises(LocalProtocolError, match="does not ask for permission"):
+            async with open_fake_session(
+                partial(MemoryAgent, FakeAcpAgent.serving),
+                permissions=policy,
+                options={"config": config},
             ):
                 pass
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from typing import Any, Final
 
 from msgspec import Struct, structs
@@ -134,12 +134,17 @@ HARMLESS_COMMANDS: Final = frozenset(
 )
 """Programs that only look, with any arguments."""
 UNASKED_NAME: Final = re.compile(
-    r"bypass|yolo|full.?auto|auto.?(?:edit|approve|accept|run)|accept.?edit|full.?access|dangerous"
-    r"|skip.?permission|never.?ask|always.?(?:allow|approve)|^auto$",
+    r"bypass|yolo|full.?auto|auto.?(?:edit|approv|accept|run|pilot|nomous|confirm|exec)"
+    r"|^auto(?:matic(?:ally)?|.?mode)?$|accept.?edit|full.?access|dangerous|unsafe|^god.?mode$"
+    r"|skip.?(?:permission|approval|confirm)|unrestricted|unattended|unsupervised|hands.?free"
+    r"|headless|non.?interactive|^(?:turbo|never)$|(?<!un)trusted"
+    r"|(?:\bno|never|don.?t|without).?(?:ask|prompt|approval|confirm|permission)"
+    r"|always.?(?:allow|approve)|(?:allow|approve|accept|trust).?(?:all|every)",
     re.IGNORECASE,
 )
-"""Mode names that suggest fewer permission requests, for agents that the catalogue does not
-know."""
+"""Names of modes, and of other settings, that suggest fewer permission requests."""
+_ABOUT_ASKING: Final = re.compile(r"mode|approv|permission|confirm|autonom|trust", re.IGNORECASE)
+"""Names of options that may decide whether the agent asks."""
 
 
 class StandingRefusal(Struct, frozen=True):
@@ -226,17 +231,34 @@ class Standing:
             " they deny are only reported"
         )
 
-    def mode_problem(self, mode: str) -> str | None:
-        """Return the reason why the refusals would have no effect in a mode; None if they have."""
+    def mode_problem(self, mode: str, label: str = "") -> str | None:
+        """Return the reason why the refusals would have no effect in a mode; None if they have.
+
+        `label`: the name of the mode for people, which may tell more than its id.
+        """
         if self._agent is None or self.binds or not self.refuses_now:
             return None
-        if not is_unasked(mode, self._agent) or "*" in self._agent.quirks.unasked_modes:
+        if "*" in self._agent.quirks.unasked_modes:
+            return None
+        if not (is_unasked(mode, self._agent) or is_unasked(label, self._agent)):
             return None
         return (
-            f"{self._agent.name} does not ask for permission in its mode {mode!r}, so"
+            f"{self._agent.name} does not ask for permission in its mode {label or mode!r}, so"
             f" {self._described()} would not hold; choose another mode, or open the session"
             " without them"
         )
+
+    def option_problem(self, option: str, value: object, label: str = "") -> str | None:
+        """Return the reason why the refusals would have no effect with a value of an option.
+
+        `label`: the name of the option for people. An option whose names have nothing to do with
+        permission has no such values.
+        """
+        if value is True:
+            return self.mode_problem(option, label)
+        if not isinstance(value, str) or not _ABOUT_ASKING.search(f"{option} {label}"):
+            return None
+        return self.mode_problem(value)
 
     def offered(self, asked: DecisionRequested, modes: Modes | None) -> list[PermissionOption]:
         """Return the options of a request that may be chosen, each with its effect and scope.
@@ -244,13 +266,13 @@ class Standing:
         Options that switch the agent to a mode in which the refusals would have no effect are left
         out.
         """
-        known = set() if modes is None else {choice.id for choice in modes.modes}
+        known = {} if modes is None else {choice.id: choice.name for choice in modes.modes}
         quirks = Quirks() if self._agent is None else self._agent.quirks
         found: list[PermissionOption] = []
         for option in asked.options:
             if option.kind.startswith("allow"):
                 mode = _mode_of(option.id, asked.tool_kind, known, quirks)
-                if mode is not None and self.mode_problem(mode) is not None:
+                if mode is not None and self.mode_problem(mode, known.get(mode, "")) is not None:
                     continue
                 option = _with_consequences(option, asked.tool_kind, mode, quirks)
             found.append(option)
@@ -280,12 +302,15 @@ class Standing:
 
 
 def is_unasked(mode: str, agent: Agent) -> bool:
-    """True for a mode in which an agent acts without asking. If the catalogue does not describe the
-    mode, its name decides."""
-    if mode in agent.quirks.unasked_modes or "*" in agent.quirks.unasked_modes:
+    """True for a mode in which an agent acts without asking.
+
+    The name of a mode decides as well as the catalogue: a later version of the agent may have
+    others. The mode in which agentrt starts the agent is an exception, since it is known to ask.
+    """
+    known = {each.casefold() for each in agent.quirks.unasked_modes}
+    if mode.casefold() in known or "*" in known:
         return True
-    described = agent.quirks.unasked_modes or agent.quirks.mode is not None
-    return not described and UNASKED_NAME.search(mode) is not None
+    return mode != agent.quirks.mode and UNASKED_NAME.search(mode) is not None
 
 
 class ChangingPolicy:
@@ -475,7 +500,9 @@ async def decide(
     return check_decision(policy, decision)
 
 
-def _mode_of(option: str, tool_kind: str | None, modes: set[str], quirks: Quirks) -> str | None:
+def _mode_of(
+    option: str, tool_kind: str | None, modes: Container[str], quirks: Quirks
+) -> str | None:
     """Return the mode to which an option switches the agent, or None."""
     switches = quirks.option_modes
     mode = (switches.get(f"{tool_kind}:{option}") or switches.get(option)) if switches else None

@@ -365,10 +365,11 @@ def check_modes(standing: Standing, opening: Opening) -> None:
     denials.
     """
     config = opening.options.get("config")
-    wanted = [opening.mode, config.get("mode") if isinstance(config, dict) else None]
-    for mode in wanted:
-        if isinstance(mode, str) and (problem := standing.mode_problem(mode)):
-            raise LocalProtocolError(problem)
+    problems = [standing.mode_problem(opening.mode)] if isinstance(opening.mode, str) else []
+    if isinstance(config, dict):
+        problems += [standing.option_problem(name, value) for name, value in config.items()]
+    for problem in filter(None, problems):
+        raise LocalProtocolError(problem)
 
 
 def new_id() -> str:

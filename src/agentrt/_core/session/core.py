@@ -1025,7 +1025,10 @@ class SessionCore:
         if mode == self._mode:
             return
         self._mode = mode
-        if mode is not None and (problem := self.standing.mode_problem(mode)) is not None:
+        if mode is None:
+            return
+        label = next((each.name for each in effect.modes.modes if each.id == mode), "")
+        if (problem := self.standing.mode_problem(mode, label)) is not None:
             self._noticed(Notice("warning", "mode_does_not_ask", problem, {"mode": mode}))
 
     def _tool_called(self, effect: ToolCalled) -> None:

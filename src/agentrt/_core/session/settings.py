@@ -128,8 +128,24 @@ class SessionSettings:
         offered = self._known().modes
         name = str(mode)
         ids = [each.id for each in offered if name.casefold() in (each.id, each.name.casefold())]
+        labels = {each.id: each.name for each in offered}
         for id in {name, *ids}:
-            if problem := self._core.standing.mode_problem(id):
+            if problem := self._core.standing.mode_problem(id, labels.get(id, "")):
+                raise LocalProtocolError(problem)
+
+    def _check_option(self, option: str, value: str | bool) -> None:
+        """Raise `LocalProtocolError` for a value with which the policy's refusals would not
+        hold.
+        """
+        for each in self._known().options:
+            if each.id == option:
+                names = {c.id: c.name for c in each.choices if value in (c.id, c.name)}
+                label = each.name
+                break
+        else:
+            names, label = {}, ""
+        for candidate in (value, *names, *names.values()):
+            if problem := self._core.standing.option_problem(option, candidate, label):
                 raise LocalProtocolError(problem)
 
     async def set_mode(self, mode: str) -> None:
@@ -160,6 +176,7 @@ class SessionSettings:
         """Change an option; see `Session.set_option`."""
         if self._is_mode(option, value):
             self._check_mode(value)
+        self._check_option(option, value)
         opened = partial(self._open_with_option, option, value)
         if await self._runs():
             params = {"option": option, "value": value}
