@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
+
+import psutil
 import pytest
 import trio
 
@@ -14,6 +18,8 @@ from .story import Story, session_with, until
 pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", ["codex"])]
 
 PATIENCE = 120.0
+ENDED_S = 15.0
+"""Seconds in which a stopped command ends. Codex itself gives it 30."""
 
 
 def tasks(story: Story) -> list[agentrt.events.Task]:
@@ -22,6 +28,15 @@ def tasks(story: Story) -> list[agentrt.events.Task]:
 
 def spawn(*turns: list[Text | Shell]) -> Call:
     return Call("spawn_agent", {"message": prompt_for(list(turns))})
+
+
+def sleeps(lab: Lab) -> float:
+    """Seconds for which the agent's `sleep 297` has run; 0 if it does not run."""
+    for process in lab.processes():
+        with suppress(psutil.Error):  # it has ended
+            if process.cmdline()[:2] == ["sleep", "297"]:
+                return time.time() - process.create_time()
+    return 0.0
 
 
 async def test_a_sub_agent_works_below_its_call_and_reports(lab: Lab) -> None:
@@ -56,7 +71,10 @@ async def test_a_sub_agent_is_stopped_by_its_task(lab: Lab) -> None:
                 )
             )
             [task] = session.snapshot().tasks
+            await until(lambda: sleeps(lab) > 1)  # codex ends one that has only just begun
             await session.stop_task(task.id)
+            with trio.fail_after(ENDED_S):
+                await until(lambda: not sleeps(lab))
             await until(lambda: session.snapshot().tasks[0].status == "cancelled")
             again = await session.run(prompt_for([[Text("Still here.")]]))
     assert again.text == "Still here."

@@ -135,6 +135,32 @@ def test_it_is_stopped_by_its_task(peer: Peer) -> None:
     assert ended.status == "cancelled"
 
 
+def test_its_commands_end_when_it_is_stopped(peer: Peer) -> None:
+    child(peer, "item/started", item=COMMAND)
+    peer.do(peer.driver.call("c", "stop_task", {"task": CHILD}))
+    assert peer.last("thread/backgroundTerminals/list")["params"] == {"threadId": CHILD}
+    child(peer, "turn/completed", turn=turn("interrupted"))
+    listed = [
+        {"itemId": item, "processId": process, "command": "rm", "cwd": "/work", "output": ""}
+        for item, process in ((COMMAND["id"], "p-1"), ("another", "p-2"))
+    ]
+    peer.answers("thread/backgroundTerminals/list", {"data": listed})
+    ended = [each for each in peer.sent if each.get("method", "").endswith("/terminate")]
+    assert [each["params"] for each in ended] == [{"threadId": CHILD, "processId": "p-1"}]
+
+
+def test_a_command_that_begins_while_it_is_stopped_ends_too(peer: Peer) -> None:
+    peer.do(peer.driver.call("c", "stop_task", {"task": CHILD}))
+    child(peer, "item/started", item=COMMAND)
+    child(peer, "turn/completed", turn=turn("interrupted"))
+    assert peer.last("thread/backgroundTerminals/list")["params"] == {"threadId": CHILD}
+
+
+def test_one_that_runs_no_command_is_only_interrupted(peer: Peer) -> None:
+    peer.do(peer.driver.call("c", "stop_task", {"task": CHILD}))
+    assert not [each for each in peer.sent if "backgroundTerminals" in each.get("method", "")]
+
+
 def test_one_that_does_not_run_cannot_be_stopped(peer: Peer) -> None:
     child(peer, "turn/completed", turn=turn("completed"))
     error = only(peer.do(peer.driver.call("c", "stop_task", {"task": CHILD})), CallReturned).error

@@ -246,6 +246,8 @@ class CodexDriver:
             self._channel.out.append(CallReturned(call, value))
 
         self._calls[call] = self._channel.request(sent, request, answered)
+        if isinstance(request, wire.TurnInterruptParams):
+            self._end_commands(request.thread_id)
         return self._channel.take()
 
     def _resolve(
@@ -508,7 +510,10 @@ class CodexDriver:
         return True
 
     def _turn_completed(self, message: wire.TurnCompletedNotification) -> None:
+        interrupted = message.turn.status == "interrupted"
         if message.thread_id != self._thread:
+            if interrupted:
+                self._end_commands(message.thread_id)  # see below
             self._agents.turn_completed(message.thread_id, message.turn)
             return
         reported = self._turns.reported_own
@@ -517,8 +522,8 @@ class CodexDriver:
             data = {"turn": message.turn.id}
             self._channel.notice("info", "stale", "the end of a turn that is not running", data)
             return
-        if self._speech.commands and message.turn.status == "interrupted":
-            self._end_commands()  # one may have begun after the first interrupt
+        if interrupted:
+            self._end_commands(message.thread_id)  # one may have begun after the first interrupt
         if turn.prompt is None and not reported:
             return  # it was shown within a prompt's turn
         out = self._channel.out
@@ -531,15 +536,16 @@ class CodexDriver:
             return
         request = wire.TurnInterruptParams(thread_id=self._ready(), turn_id=turn.id)
         self._channel.request("turn/interrupt", request, _ignore, urgent=False)
-        if self._speech.commands:
-            self._end_commands()
+        self._end_commands(request.thread_id)
 
-    def _end_commands(self) -> None:
-        """End the commands of an interrupted turn, which codex leaves running.
+    def _end_commands(self, thread: str) -> None:
+        """End the commands of a thread whose turn is interrupted, which codex leaves running.
 
         Only commands that codex lists and that belong to this turn are ended.
         """
-        thread, commands = self._ready(), frozenset(self._speech.commands)
+        commands = frozenset(self._speech_in(thread).commands)
+        if not commands:
+            return
 
         def listed(response: JsonRpcResponse) -> None:
             found = response.result if isinstance(response.result, dict) else {}
