@@ -17,26 +17,13 @@ import trio
 
 import agentrt
 
+from .expectations import EXPECTATIONS
 from .lab import Lab, model_server, prepare
 from .modelserver.scripts import Cut, Mute, Status, Step, prompt_for
 from .story import agent_of
 from .versions import PACKAGES, agents_root
 
 PAGE: Final = Path(__file__).parents[2] / "docs/project/api-failures.md"
-AGENTS: Final = (
-    "claude",
-    "codex",
-    "claude-agent-acp",
-    "codex-acp",
-    "codex-acp-zed",
-    "copilot",
-    "fast-agent",
-    "gemini",
-    "kimi",
-    "opencode",
-    "qwen",
-    "vibe",
-)
 Answer: TypeAlias = str
 """A status of HTTP, `cut` or `stall`."""
 ANSWERS: Final[dict[Answer, Step]] = {
@@ -92,7 +79,7 @@ def cells() -> dict[tuple[str, Answer], str]:
 
 def table(found: dict[tuple[str, Answer], str]) -> str:
     rows = [["agent", *(f"`{answer}`" for answer in ANSWERS)], ["---"] * (len(ANSWERS) + 1)]
-    for agent in AGENTS:
+    for agent in EXPECTATIONS:
         if all((agent, answer) in found for answer in ANSWERS):
             rows.append([f"`{agent}`", *(found[agent, answer] for answer in ANSWERS)])
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
@@ -100,7 +87,7 @@ def table(found: dict[tuple[str, Answer], str]) -> str:
 
 def main() -> None:
     found = cells()
-    for agent in sys.argv[1:] or AGENTS:
+    for agent in sys.argv[1:] or EXPECTATIONS:
         if not PACKAGES[agent].installed(agents_root()):
             continue
         for answer in ANSWERS:

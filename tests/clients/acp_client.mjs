@@ -7,10 +7,12 @@
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { Readable, Writable } from "node:stream";
-import { client, methods, ndJsonStream } from "@agentclientprotocol/sdk";
+import * as version1 from "@agentclientprotocol/sdk";
+import * as version2 from "@agentclientprotocol/sdk/experimental/v2";
 import { createWebSocketStream } from "@agentclientprotocol/sdk/experimental/ws-client";
 import WebSocket from "ws";
 
+const { methods, ndJsonStream } = version1;
 const tell = (message) => process.stdout.write(`${JSON.stringify(message)}\n`);
 
 const connections = {};
@@ -30,7 +32,7 @@ function watched(name, stream) {
   return { readable, writable: stream.writable };
 }
 
-function open({ connection: name, url, headers, protocols }) {
+function open({ connection: name, version, url, headers, protocols }) {
   let socket;
   class Socket extends WebSocket {
     constructor(target, names, options) {
@@ -41,10 +43,10 @@ function open({ connection: name, url, headers, protocols }) {
     }
   }
   const stream = createWebSocketStream(url, { WebSocket: Socket, headers, protocols });
-  connections[name] = { agent: connect(name, stream), cut: () => socket.terminate() };
+  connections[name] = { agent: connect(name, stream, version), cut: () => socket.terminate() };
 }
 
-function start({ connection: name, command, env, cwd, has }) {
+function start({ connection: name, version, command, env, cwd, has }) {
   const agent = spawn(command[0], command.slice(1), { env, cwd, stdio: ["pipe", "pipe", "pipe"] });
   let err = "";
   agent.stderr.on("data", (data) => (err += data));
@@ -52,7 +54,7 @@ function start({ connection: name, command, env, cwd, has }) {
   agent.stdin.on("error", () => {}); // it was killed
   const stream = ndJsonStream(Writable.toWeb(agent.stdin), Readable.toWeb(agent.stdout));
   connections[name] = {
-    agent: connect(name, stream, has),
+    agent: connect(name, stream, version, has),
     cut: () => agent.kill("SIGKILL"),
     close: () => agent.stdin.end(),
     pid: agent.pid,
@@ -99,7 +101,8 @@ function lend(name, app, { files }) {
     });
 }
 
-function connect(name, stream, has) {
+function connect(name, stream, version, has) {
+  const { client, methods } = version === 2 ? version2 : version1;
   const ask = (kind) => ({ params, signal }) =>
     new Promise((resolve, reject) => {
       const question = questions.push(resolve) - 1;

@@ -23,7 +23,16 @@ class Client:
         self.led = led
         self.name = name
         self.agent: dict[str, Any] = {}
+        """Its answer to `initialize`."""
         self._answered: set[int] = set()
+
+    async def initialize(self, version: int, capabilities: dict[str, Any]) -> None:
+        shape = {"clientCapabilities": capabilities}
+        if version == 2:
+            info = {"name": "official", "version": "1"}
+            shape = {"capabilities": capabilities, "info": info}
+        self.agent = await self.request("initialize", protocolVersion=version, **shape)
+        assert self.agent["protocolVersion"] == version
 
     async def start(self, method: str, params: dict[str, Any], **more: Any) -> int:
         return await self.led.start(
@@ -72,7 +81,7 @@ class Client:
             if update["sessionUpdate"] == "tool_call":
                 calls[update["toolCallId"]] = {}
             if update["sessionUpdate"] in ("tool_call", "tool_call_update"):
-                calls[update["toolCallId"]] |= update
+                calls.setdefault(update["toolCallId"], {}).update(update)
         return calls
 
     async def until_tool(self, status: str) -> None:
@@ -121,9 +130,9 @@ class Clients:
     async def open(self, name: str, token: str = TOKEN, **offers: Any) -> Client:
         url = f"ws://127.0.0.1:{self.site.port}/acp"
         headers = {"Authorization": f"Bearer {token}"}
-        await self.led.do("open", connection=name, url=url, headers=headers)
+        await self.led.do("open", connection=name, version=1, url=url, headers=headers)
         made = Client(self.led, name)
-        made.agent = await made.request("initialize", protocolVersion=1, clientCapabilities=offers)
+        await made.initialize(1, offers)
         return made
 
 
@@ -144,7 +153,12 @@ class Editors:
         }
 
     async def start(
-        self, name: str, *arguments: str, has: dict[str, Any] | None = None, **offers: Any
+        self,
+        name: str,
+        *arguments: str,
+        version: int = 1,
+        has: dict[str, Any] | None = None,
+        **offers: Any,
     ) -> Client:
         """`has`: what the editor has; it offers its files and terminals then."""
         if has is not None:
@@ -152,9 +166,9 @@ class Editors:
             offers["terminal"] = True
         command = [sys.executable, "-m", "agentrt", "acp", *arguments]
         about = {"command": command, "env": self.env, "cwd": str(self.folder), "has": has}
-        await self.led.do("start", connection=name, **about)
+        await self.led.do("start", connection=name, version=version, **about)
         made = Client(self.led, name)
-        made.agent = await made.request("initialize", protocolVersion=1, clientCapabilities=offers)
+        await made.initialize(version, offers)
         return made
 
     async def attach(self, name: str, site: Site, *arguments: str, **more: Any) -> Client:

@@ -292,7 +292,9 @@ def texts(session: Session, kind: str) -> str:
     return "".join(state.text(item.id) + plain_text(item.content) for item in items)
 
 
-async def cut(one: Client, editor: Editors, site: Site, session: Session, dice: Random) -> Client:
+async def cut(
+    one: Client, editor: Editors, site: Site, session: Session, version: int, dice: Random
+) -> Client:
     """Kill the editor's agentrt at some moment of a prompt; another one is started."""
     number = str(len(one.led.told))
     await one.prompt(session.id, f"{dice.choice(('work', 'say'))} {number}, ")
@@ -301,33 +303,58 @@ async def cut(one: Client, editor: Editors, site: Site, session: Session, dice: 
     await trio.sleep(dice.choice((0, 0, 0.01, 0.05)))
     await one.cut()
     assert (await one.exited())["signal"] == "SIGKILL"
-    return await editor.attach(number, site)
+    return await editor.attach(number, site, version=version)
 
 
-async def sees_all(one: Client, session: Session) -> None:
-    """The client shows what the session's log has."""
+async def replay(one: Client, session: Session, editor: Editors, version: int) -> None:
+    where = {"sessionId": session.id, "cwd": str(editor.folder), "mcpServers": []}
+    if version == 2:
+        await one.request("session/resume", **where, replayFrom={"type": "start"})
+    else:
+        await one.request("session/load", **where)
+
+
+def shown_messages(one: Client, kind: str) -> str:
+    """The text of the messages of one kind, which version 2 also sends as a whole."""
+    messages: dict[str, str] = {}
+    for update in one.updates():
+        id = str(update.get("messageId"))
+        if update["sessionUpdate"] == kind:
+            messages[id] = "".join(each.get("text", "") for each in update["content"] or ())
+        elif update["sessionUpdate"] == f"{kind}_chunk":
+            messages[id] = messages.get(id, "") + update["content"].get("text", "")
+    return "".join(messages.values())
+
+
+async def sees_all(one: Client, session: Session, version: int) -> None:
+    """The client shows what the session's log has, once, and in version 2 its state."""
     await one.led.until(lambda: session.state.turn is None and not session.queue)
-    await one.led.until(lambda: one.text() == texts(session, "text"))
-    assert one.text("user_message_chunk") == texts(session, "user")
+    await one.led.until(lambda: shown_messages(one, "agent_message") == texts(session, "text"))
+    assert shown_messages(one, "user_message") == texts(session, "user")
     shown = {call["toolCallId"]: call["status"] for call in one.tools().values()}
     tools = [item for item in session.log.state.items.values() if item.type == "tool"]
     assert shown == {item.id: item.status for item in tools}
+    if version == 2:
+        await one.led.until(lambda: one.updates("state_update")[-1]["state"] == "idle")
 
 
+@pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("cuts", [2, pytest.param(30, marks=pytest.mark.slow)])
 async def test_whatever_moment_an_attached_editor_is_killed_at_the_next_sees_the_same(
-    cuts: int, tmp_path: Path
+    cuts: int, version: int, tmp_path: Path
 ) -> None:
     dice, gates = Random(cuts), [trio.Event()]
     async with served_script(working(gates)) as (site, runtime), editors(tmp_path) as editor:
-        one = await editor.attach("first", site)
+        one = await editor.attach("first", site, version=version)
         session = runtime.get(await new(one, editor))
-        about = {"sessionId": session.id, "cwd": str(editor.folder), "mcpServers": []}
         for _ in range(cuts):
-            one = await cut(one, editor, site, session, dice)
+            one = await cut(one, editor, site, session, version, dice)
             if dice.random() < 0.5:
                 gates[-1].set()
-            await one.request("session/load", **about)
+            await replay(one, session, editor, version)
             gates[-1].set()
             gates.append(trio.Event())
-            await sees_all(one, session)
+            await sees_all(one, session, version)
+        witness = await editor.attach("witness", site, version=version)
+        await replay(witness, session, editor, version)
+        await sees_all(witness, session, version)
