@@ -28,6 +28,8 @@ from tables import for_each
         *("GOOGLE_CLIENT_SECRET", "CURSOR_DB_PASSWORD", "DOCKER_AUTH_CONFIG", "REDISCLI_AUTH"),
         *("OPENAI_WEBHOOK_SECRET", "GOOGLE_OAUTH_CLIENT_SECRET", "GOOGLE_PRIVATE_KEY", "MYAPIKEY"),
         *("GEMINI_SMTP_KEY", "CLAUDE_DATABASE_TOKEN", "HF_COOKIE", "OPENAI_SIGNING_KEY"),
+        *("AUTHORIZATION", "SMTP_PW", "LDAP_BINDPW", "DBPASS", "dbpass", "STOREPASS", "APP_PW"),
+        *("SSL_KEYFILE", "UVICORN_SSL_KEYFILE", "TLS_KEY_FILE", "HTPASSWD"),
         *("SLACK_WEBHOOK_URL", "NPM_CONFIG__AUTH", "MISTRAL_DB_DSN", "AZURE_OPENAI_CREDENTIALS"),
     ],
 )
@@ -49,6 +51,11 @@ def test_what_looks_like_a_secret_stays_behind(name: str) -> None:
         ("STORE", "https://store/blob?sv=2024&sig=abc"),
         ("GOOGLE_STORE", "postgres://app:hunter2@db/app"),
         ("PEM", "-----BEGIN RSA PRIVATE KEY-----\nx"),
+        ("MINE", "ghp_" + "0123456789abcdefghij0123"),
+        ("STRIPE", "sk_" + "live_0123456789abcdefghij0123"),
+        ("K8S", "eyJ" + "hbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl"),
+        ("FLAGS", "--with hf_" + "a1b2c3d4e5f6g7h8i9j0k1l2m3"),
+        ("NOTIFY", "https://hooks.slack.com/services/T0AB12CD3/B0EF45GH6/abcdefghij"),
     ],
 )
 def test_a_url_with_a_password_stays_behind(name: str, value: str) -> None:
@@ -184,6 +191,7 @@ OF_A_WORKER = {
     "OTEL_EXPORTER_OTLP_CLIENT_KEY": "/etc/agentrt/client.key",
     "CREDENTIALS_DIRECTORY": "/run/credentials/agentrt-worker@1.service",
     "MY_PASSFILE": "/run/credentials/agentrt-worker@1.service/other",
+    "MY_FOLDERS": "/etc/agentrt:/run/credentials/agentrt-worker@1.service",
     "NOTIFY_SOCKET": "/run/systemd/notify",
     "LISTEN_FDS": "1",
     "WATCHDOG_USEC": "1",
@@ -235,6 +243,22 @@ def test_a_person_s_own_database_stays_where_agentrt_uses_none(
     assert {"PGHOST", "PGUSER", "PGPASSWORD", "PGSERVICE"} <= environment.keys()
     assert "CREDENTIALS_DIRECTORY" not in environment
     assert "PGPASSFILE" not in environment  # it lies in the folder of credentials
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "3f786850e387550fdab836ed7e6dc881de23001b",
+        "550e8400-e29b-41d4-a716-446655440000",
+        "-Djava.io.tmpdir=/tmp/x12 -XX:MaxRAMPercentage=75.0",
+        "rs=0:di=01;34:ln=01;36:*.tar=01;31:*.tgz=01;31:",
+        "unix:path=/run/user/1000/bus,guid=0123456789abcdef0123456789abcdef",
+        "task-manager-of-a-service-2024-01",
+        "https://example.com/hooks/12",
+    ],
+)
+def test_a_value_that_is_no_token_is_inherited(value: str) -> None:
+    assert inherited({"MINE": value}) == {"MINE": value}
 
 
 def test_sessions_share_one_mapping_that_follows_the_environment() -> None:

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
+from ..token_shapes import SHAPES
+
 # fmt: off
 MODELS: Final = (
     "AI21", "ALIBABA", "AMP", "ANTHROPIC", "AUGMENT", "AZURE_OPENAI", "CEREBRAS", "CHUTES",
@@ -34,8 +36,9 @@ _KEY: Final = re.compile(
 _SECRET: Final = re.compile(
     r"(?:.*_)?(?:SECRETS?|TOKENS?|PASS|PASSWORD|PASSWD|PWD|PASSPHRASE|CREDENTIALS?|COOKIES?|PAT|JWT"
     r"|(?:API|ACCESS|AUTH|PRIVATE|SECRET)?KEYS?|DSN|CONN(?:ECTION)?_STR(?:ING)?|AUTH|BEARER|OTP"
-    r"|WEBHOOK)(?:_.*)?"
-    r"|.*(?:PASSWORD|PASSWD|TOKEN|SECRET|APIKEY)",
+    r"|WEBHOOK|AUTHORIZATION|PW|KEY_?FILE|HTPASSWD)(?:_.*)?"
+    r"|.*(?:PASSWORD|PASSWD|TOKEN|SECRET|APIKEY|PASSPHRASE|KEYFILE)"
+    r"|(?:.*_)?(?:DB|SQL|SMTP|MAIL|LDAP|BIND|REDIS|USER|ADMIN|ROOT|KEY|STORE)(?:PASS|PWD|PW)",
     re.IGNORECASE,
 )
 _NEVER_A_MODEL_S: Final = re.compile(
@@ -53,9 +56,12 @@ _CREDENTIALS: Final = re.compile(
 """The part of a URL before an `@` that has a user with a password, or a long token."""
 _WITH_SECRET: Final = re.compile(
     r"[?&;](?:password|passwd|pwd|token|secret|api_?key|access_key|sig)=[^&;\s]"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY",
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY"
+    r"|hooks\.slack\.com/|discord(?:app)?\.com/api/webhooks/|webhook\.office\.com/",
     re.IGNORECASE,
 )
+_OPAQUE: Final = re.compile(r"[\w.+=~-]{20,}+", re.ASCII)
+"""Words in which a key or a token may begin."""
 _WITHOUT: Final = frozenset(
     {"PWD", "OLDPWD", "SSH_AUTH_SOCK", "GOOGLE_APPLICATION_CREDENTIALS", "XAUTHORITY"}
 )
@@ -95,12 +101,13 @@ def without_own(
     `database`: its store is in PostgreSQL, so that all of libpq's variables are excluded.
     """
     own = [_ALWAYS, *([_SERVER] if server else []), *([_DATABASE] if database else [])]
-    folder = environ.get("CREDENTIALS_DIRECTORY")
+    folder = environ.get("CREDENTIALS_DIRECTORY", "").rstrip("/")
+    within = re.compile(rf"{re.escape(folder)}(?![\w.-])") if folder else None
     return {
         name: value
         for name, value in environ.items()
         if not any(pattern.fullmatch(name) for pattern in own)
-        and not (folder and f"{folder.rstrip('/')}/" in value)
+        and not (within is not None and within.search(value))
     }
 
 
@@ -136,9 +143,27 @@ def is_secret(name: str, value: str) -> bool:
     if by_name is not None:
         return by_name
     # Few values contain any of these, and each session checks all variables.
-    if "@" in value or "=" in value or "-----" in value:
-        return _holds_secret(value) and not _is_model_s_address(name, value)
-    return False
+    if "@" in value or "=" in value or "-----" in value or "//" in value:
+        if _holds_secret(value) and not _is_model_s_address(name, value):
+            return True
+    return not _is_model_s(name) and _holds_token(value)
+
+
+def _holds_token(value: str) -> bool:
+    """Return True if a word of a value is a key or a token of a known service."""
+    return any(
+        _DIGIT.search(word[0]) is not None and _issued().match(word[0]) is not None
+        for word in _OPAQUE.finditer(value)
+    )
+
+
+_DIGIT: Final = re.compile(r"[0-9]")
+
+
+@lru_cache(maxsize=1)  # compiling it takes a while, and few environments have such words
+def _issued() -> re.Pattern[str]:
+    words = (*((prefix, rest) for prefix, rest in SHAPES), (r"eyJ[\w-]{8,}+\.", r"[\w-]{8,}+"))
+    return re.compile("|".join(f"(?:{prefix})(?:{rest})" for prefix, rest in words), re.ASCII)
 
 
 def _holds_secret(value: str) -> bool:
