@@ -7,6 +7,8 @@ call to the pipe; a permission goes from the pipe to the turn's reader, and its 
 reader to the pipe. With a viewer, a permission goes from the pipe to the WebSocket, and the answer
 from there to the pipe. The agent is in memory. A function counts once, also if it is entered before
 and only goes on; a switch is a call into another file than the last one. `--show` prints a walk.
+The last line counts the modules of agentrt that a new interpreter has loaded after it has opened,
+prompted and closed one session with the demo agent.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -35,6 +38,15 @@ PACKAGE = str(Path(agentrt.__file__).parent)
 AGENT = str(Path(PACKAGE, "testing"))
 STREAM = str(Path(PACKAGE, "_serve/stream.py"))
 TOKEN = "a long random string"
+
+ONE_SESSION = """
+import sys, trio, agentrt
+async def main():
+    async with agentrt.open_session("demo") as session:
+        await session.run("hello")
+trio.run(main)
+print(*(name for name in sys.modules if name.partition(".")[0] == "agentrt"))
+"""
 
 Wait: TypeAlias = Callable[[], Awaitable[None]]
 
@@ -241,6 +253,13 @@ async def viewed_turn(
                     return
 
 
+def modules_of_a_session() -> list[str]:
+    """Return the modules of agentrt that one session has loaded."""
+    command = [sys.executable, "-c", ONE_SESSION]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return sorted(done.stdout.split())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--show", help="print the functions of this walk")
@@ -254,6 +273,7 @@ def main() -> None:
             print(f"{protocol:8}{name:20}{len(way):8}{len(set(files)):8}{switches:10}")
             if name == arguments.show:
                 print("\n".join(f"    {file:32}{function}" for file, function in way))
+    print(f"modules of a session with the demo agent: {len(modules_of_a_session())}")
 
 
 if __name__ == "__main__":

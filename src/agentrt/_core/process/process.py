@@ -17,7 +17,7 @@ import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -25,11 +25,13 @@ from ..._base.nesting import open_service_nursery
 from ..errors import AgentNotFound, AgentrtError, AgentStartError
 from ..limits import Limits
 from .chosen import LAYER
-from .entry import EntryFailed, NamespaceEntry, signalled_status, start_problem
 from .guard import forget_in_forks, guard, keep_guard, reap_orphans
 from .layer import MARKER
 from .pipes import Happening, LineWriter, ReadEnd, Transport, Watcher, read_loop
 from .tree import SCAN_TIMEOUT_S, ProcessTree, reap
+
+if TYPE_CHECKING:
+    from .entry import NamespaceEntry
 
 _log = logging.getLogger("agentrt.process")
 _stderr = logging.getLogger("agentrt.process.stderr")
@@ -269,6 +271,8 @@ class AgentProcess:
 
     async def _enter(self) -> None:
         """Wait until the agent's program runs in its namespaces. Raises `AgentStartError`."""
+        from .entry import EntryFailed, start_problem
+
         assert self._entry is not None
         try:
             await self._entry.receive()
@@ -283,6 +287,8 @@ class AgentProcess:
 
     def _has_exited(self, status: int) -> None:
         if self._entry is not None:
+            from .entry import signalled_status
+
             status = signalled_status(status)
         first, self._returncode = self._returncode is None, status
         self._take_stderr()

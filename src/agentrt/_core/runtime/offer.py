@@ -24,18 +24,17 @@ from ..permissions.policies import Policy
 from ..permissions.standing import OwnTools, Standing
 from ..process.pipes import Transport
 from ..process.process import open_process
-from ..process.streams import OpenStreams, open_streams
 from ..session.host import SessionHost
 from ..session.interfaces import StartGate
 from ..session.link import Connect
 from ..session.turn import turn_of
-from ..tools.client_tools import ClientTool
 from ..tools.extensions import Extension, ExtensionTable, Hook
 from ..tools.tools import ProvidedServer, Tool
 from ..trace.record import Tap
 
 if TYPE_CHECKING:
     from ..acp.terminals import JoinSandbox
+    from ..process.streams import OpenStreams
     from ..sandbox.wall import Wall
     from ..session.session import Session
     from ..tools.relay import McpRelay
@@ -169,6 +168,10 @@ def own_names(tools: Iterable[Tool]) -> list[str]:
     """Return the names of the tools that this program runs; those of viewers run in their
     clients.
     """
+    if not (tools := tuple(tools)):
+        return []
+    from ..tools.client_tools import ClientTool
+
     return [tool.name for tool in tools if not isinstance(tool, ClientTool)]
 
 
@@ -206,6 +209,8 @@ def connection(
     if offer.connect is not None:
         return offer.connect
     if agent.connect is not None:
+        from ..process.streams import open_streams
+
         return lambda opening: open_streams(cast("OpenStreams", agent.connect))
 
     @asynccontextmanager

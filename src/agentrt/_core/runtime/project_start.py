@@ -17,7 +17,6 @@ import trio
 from msgspec import Struct, structs
 
 from ..agents import Agent
-from ..agents.project_scan import ProjectScan, read_project_files
 from ..agents.projects import (
     ProjectRules,
     ProjectVerdict,
@@ -35,6 +34,7 @@ from ..model.driver import Opening
 from ..model.events import Notice
 
 if TYPE_CHECKING:
+    from ..agents.project_scan import ProjectScan
     from ..claude.options import ClaudeOptions
 
 Trusted: TypeAlias = Iterable[str | os.PathLike[str]]
@@ -165,6 +165,8 @@ class ProjectStart(Struct, kw_only=True):
         """Read the files of the folders that the agent acts on."""
         if not self.rules.files:
             return ()
+        from ..agents.project_scan import read_project_files
+
         home = env.get("HOME", "")
         scans = await _in_thread(
             lambda: [read_project_files(each, self.rules.files, home) for each in self.folders]

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Final
 import trio
 from msgspec import Struct
 
-from ..agents.project_scan import ProjectScan, changed_files
-from ..agents.trust_records import TrustRecord, TrustRecords
 from ..errors import FilesError
 from ..model.content import JsonObject
 from ..model.driver import DecisionAnswer, DecisionRequested
@@ -23,6 +21,7 @@ from ..model.events import NO_ORIGIN, AnswerOrigin, Notice, PermissionOption
 from .project_start import HOW_TO_TRUST, MAX_SHOWN_FILES
 
 if TYPE_CHECKING:
+    from ..agents.project_scan import ProjectScan
     from ..session.host import SessionHost
     from .project_start import ProjectStart
 
@@ -96,7 +95,6 @@ class TrustGate:
         self._tools = tools
         self._hides = hides
         self._tenant = tenant
-        self._records = TrustRecords()
         self._question: _Question | None = None
         self._answers: dict[str, bool] = {}
         """The decisions of this session, by digest."""
@@ -212,6 +210,8 @@ class TrustGate:
         host.core.add_notice(Notice("warning", "project_files_changed", message, data))
 
     def _changed(self, scans: Sequence[ProjectScan]) -> list[str]:
+        from ..agents.project_scan import changed_files
+
         problems = [scan.problem for scan in scans if scan.problem]
         return problems or changed_files(self._trusted_texts or {}, _texts(scans))
 
@@ -219,10 +219,12 @@ class TrustGate:
         self, host: SessionHost, digest: str, scans: Sequence[ProjectScan]
     ) -> bool | None:
         """Return the stored decision about the files; None if there is none."""
-        name, tenant = self._agent.name, self._tenant
+        from ..agents.trust_records import TrustRecords  # most sessions trust no folder
+
+        records_file, name, tenant = TrustRecords(), self._agent.name, self._tenant
         try:
             found = await trio.to_thread.run_sync(
-                lambda: [self._records.find(scan.folder, name, tenant) for scan in scans]
+                lambda: [records_file.find(scan.folder, name, tenant) for scan in scans]
             )
         except FilesError as error:
             host.core.add_notice(Notice("warning", "trust_not_stored", str(error)))
@@ -250,6 +252,8 @@ class TrustGate:
         self, host: SessionHost, digest: str, scans: Sequence[ProjectScan], *, ignores: bool
     ) -> None:
         """Ask about the files. `ignores`: the agent can be started without acting on them."""
+        from ..agents.project_scan import changed_files
+
         core, turn = host.core, host.core.turn
         key = core.conversation.new_id("n")
         self._question = question = _Question(key, digest, scans)
@@ -284,6 +288,8 @@ class TrustGate:
 
     async def _take(self, host: SessionHost, question: _Question) -> None:
         """Remember an answer, and store it if it is meant to last."""
+        from ..agents.trust_records import TrustRecord, TrustRecords
+
         trusted = question.option in (ALWAYS, SESSION)
         self._answers[question.digest] = trusted
         if question.option not in (ALWAYS, NEVER):
@@ -306,7 +312,7 @@ class TrustGate:
             if scan.digest
         ]
         try:
-            await trio.to_thread.run_sync(lambda: self._records.put(*records))
+            await trio.to_thread.run_sync(lambda: TrustRecords().put(*records))
         except FilesError as error:
             host.core.add_notice(Notice("warning", "trust_not_stored", str(error)))
 
