@@ -205,6 +205,12 @@ class CommandOutput:
         self._saved = self._saved[0] - rows, self._saved[1]
 
     def _command(self, final: str, parameters: str) -> None:
+        """Carry out a control sequence of a terminal, as far as it moves the cursor, erases or
+        colours.
+
+        `final` is its last character. Unknown ones are ignored, and numbers are bounded, so that no
+        sequence can ask for more than the screen.
+        """
         given = [int(n[:6]) if n.isdecimal() else 0 for n in parameters[:20].split(";")]
         number = given[0]
         match final:

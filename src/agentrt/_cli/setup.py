@@ -218,6 +218,12 @@ class Setup(Struct, frozen=True, kw_only=True):
         limits: Limits,
         on_stderr: Callable[[bytes], None] | None,
     ) -> AsyncIterator[Session]:
+        """Fetch a stored session into the own store, reopen it, and apply the chosen model and
+        mode.
+
+        The folder is passed only if the user has moved there; otherwise the session continues in
+        its own.
+        """
         await own.fetch(ref)
         async with self._opening(
             reopen_session,

@@ -143,6 +143,12 @@ class Membership:
                     self._nursery.start_soon(self._leave, num)
 
     async def _ask(self, ask: Ask) -> None:
+        """Join or renew the lease, and give the outcome to the state machine.
+
+        A lease that was renewed too late is refused: the sessions of this server then belong to
+        others. An error of the database only counts as no answer; the machine decides when the
+        lease is over.
+        """
         owner, leases = self._owner, self._leases
         try:
             if isinstance(ask, Join):

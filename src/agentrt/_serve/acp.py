@@ -144,6 +144,11 @@ class AcpViewer(DialectViewer):
         self._has_editor = False
 
     def receive(self, text: str) -> None:
+        """Take one message of the client.
+
+        Text that is no JSON, or JSON that is no JSON-RPC message, gets an error without an id. Any
+        message before `initialize` ends the connection, because its meaning depends on the version.
+        """
         try:
             message: object = decode_strictly(text)
         except RemoteProtocolError as error:
@@ -204,6 +209,12 @@ class AcpViewer(DialectViewer):
         return _METHODS if self._version == SERVED_ACP_VERSION else _METHODS_2
 
     def _initialize(self, id: rpc.Id, params: AcpInitializeParams) -> None:
+        """Answer the handshake of a client, and agree on a version of ACP.
+
+        A second handshake is refused, as is a version that neither side can fall back to; the
+        answer then lists the supported ones. A controller that offers files or terminals becomes
+        the editor of the sessions that it opens.
+        """
         if self._greeted:
             if self._version > SERVED_ACP_VERSION:
                 self._refuse(id, rpc.INVALID_REQUEST, "`initialize` was sent already")
@@ -257,6 +268,11 @@ class AcpViewer(DialectViewer):
         self._answer(id)
 
     def _new(self, id: rpc.Id, params: AcpNewSessionParams) -> Steps[None]:
+        """Carry out `session/new`: create a session, or open one that `_meta` names.
+
+        A session may be created on another server that shares the store. MCP servers are refused
+        there: they may contain secrets, and the command would store them in the database.
+        """
         about = params.meta.agentrt if params.meta is not None else Meta()
         if about.agent in (None, self.defaults.agent):
             said = {name: value for name, value in asdict(about).items() if value is not None}

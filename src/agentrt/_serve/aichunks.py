@@ -223,6 +223,11 @@ class TurnMessage:
         )
 
     def _close(self, item: Item, tool: ToolCall, part: _ToolPart) -> None:
+        """Send the result of a tool, or its refusal.
+
+        The SDK wants an answer to each approval that it has shown before there is a result. A tool
+        that ran was allowed, also if the client still shows the question.
+        """
         ran = item.status in ("completed", "failed")  # it was allowed, whatever the client shows
         if item.status == "denied" or (part.asked and not part.approved and not ran):
             self._approve(item.id, part)
@@ -345,6 +350,7 @@ class TurnMessage:
     # --- the client's existing view
 
     def _remember(self, part: JsonObject) -> None:
+        """Take over a part of a message that the client already has; it is not sent again."""
         kind, id = part.get("type"), part.get("toolCallId")
         if isinstance(id, str):
             state, approval = part.get("state"), part.get("approval")

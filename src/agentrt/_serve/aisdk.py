@@ -496,6 +496,11 @@ class AiViewer(DialectViewer):
             self._host.unfollow(feed)
 
     def _messages(self, stream: _TurnStream) -> Iterator[bytes]:
+        """Yield the messages for one request of a client: chunks of its turn, then the end.
+
+        A turn that is not shown yet yields nothing, unless it failed or is paused. A message that
+        ended with open questions is remembered, to be continued when they are answered.
+        """
         request = stream.request
         turns = stream.feed.log.state.turns  # as shown: a stored turn begins before it is shown
         if not isinstance(stream.turn, str) and stream.turn.id not in turns:

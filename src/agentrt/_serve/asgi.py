@@ -204,6 +204,11 @@ class AsgiHandler:
             sender.cancel_scope.cancel()
 
     async def _page(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one HTTP request that comes through an ASGI server.
+
+        The limits are those of `ConnectionHandler`: reading the request is bounded in time, and
+        only requests without a valid sign-in count as pending while they are answered.
+        """
         site = self._connections.site
         request = download = None
         with site.pending.place():

@@ -91,6 +91,12 @@ class Meter:
             raise
 
     def _feed(self, data: bytes, now: float) -> None:
+        """Count the frames in some bytes of a client, and add up the size of its message.
+
+        Only headers are looked at; payloads are skipped, also across calls. An incomplete header is
+        kept for the next bytes. Raises `ConnectionRefusal` for a message that is too large, or too
+        many frames in too little time.
+        """
         end = len(data)
         at = frames = 0
         while True:

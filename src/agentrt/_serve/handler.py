@@ -41,6 +41,12 @@ class ConnectionHandler:
             await trio.aclose_forcefully(stream)
 
     async def _handle(self, stream: trio.abc.Stream) -> None:
+        """Serve one connection: a WebSocket, a page, or a refusal.
+
+        Until the request is read, the connection counts as pending, for as long as a handshake may
+        take. A signed-in download no longer counts as pending, so that slow clients without a token
+        cannot keep others out. A wrong token slows down the next attempts.
+        """
         site = self._connections.site
         request = admitted = dialect = download = None
         with site.pending.place():

@@ -241,6 +241,12 @@ class CommandRun:
         return await self._perform_remotely()
 
     async def _perform_remotely(self) -> CommandEvent:
+        """Carry out the command on the server that owns the session, and return the event for the
+        machine.
+
+        It waits for earlier commands of the client first, so that their order holds across servers.
+        A tenant's command is refused before it is stored, unless the tenant has the session.
+        """
         hub, client, command = self._hub, self._client, self._command
         if (remote := self._remote) is None:
             if self._place is not None and not self._plan.located:  # it waited only for a moment
@@ -474,6 +480,11 @@ def _in_stored(hub: Hub, client: Client, command: c.ForSession) -> CommandFields
 def _in_session(
     hub: Hub, client: Client, session: Session, command: c.ForSession
 ) -> CommandFields | Job:
+    """Carry out a command for a session that is open on this server.
+
+    Returns the fields of the answer, or a job if it cannot be done at once. Raises
+    `CommandRefused`.
+    """
     match command:
         case c.Prompt():
             with answering(client.who, client.via):

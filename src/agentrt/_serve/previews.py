@@ -263,6 +263,11 @@ class Previews:
         return encode(self._short(event))
 
     def _short(self, event: Event) -> Json:
+        """Return the form of an event for a client: whole, or with long texts cut.
+
+        The output of commands is cut at its beginning, everything else at its end. Each cut names
+        the place from which the client can request the rest.
+        """
         match event:
             case PermissionOpened():
                 return self.permission(event)

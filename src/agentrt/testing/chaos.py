@@ -64,6 +64,11 @@ class Chaos:
         return self._random.random() < probability
 
     async def _turn(self, agent: FakeAgent, prompt: Any) -> None:
+        """Play one turn: random steps, with the faults that `Faults` gives a chance.
+
+        It may ignore a cancel, die in the middle, or end as a failure, a refusal or at the token
+        limit. All choices come from the seed.
+        """
         faults = self._faults
         ignores = self._chance(faults.ignore_cancel)
         for _ in range(self._random.randint(1, _MAX_TURN_STEPS)):

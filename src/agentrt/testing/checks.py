@@ -49,6 +49,13 @@ def check_log(events: Iterable[Event], *, whole: bool = True) -> None:
 
 
 class _LogCheck:
+    """Follows a log event by event, and raises `LogBroken` at the first one that cannot be right.
+
+    `check_log` uses it for whole logs. It knows only what events say of each other: that items
+    close once, that a turn ends before the next one starts, and that its questions are closed by
+    then.
+    """
+
     def __init__(self) -> None:
         self.turn: str | None = None
         self.turns: set[str] = set()

@@ -64,6 +64,11 @@ class RecordedAgent:
         await wait_all_tasks_blocked()
 
     async def _do(self, recording: RecordedSource, number: int) -> None:
+        """Repeat what the host did at this place of the recording.
+
+        Requests are repeated through the public API of the session, so the driver writes its own
+        messages, which are then compared with the recorded ones.
+        """
         body, session = _decoded(recording.records[number]), self._session
         if (prompt := _prompt(body)) is not None:
             steers = body.get("type") == "user" or body.get("method") == "turn/steer"

@@ -135,6 +135,11 @@ class FakeAcpAgent(AgentSide[FakePrompt]):
             await super()._read()
 
     def _take(self, message: JsonObject) -> None:
+        """Answer one message of the client as an agent would, or pass it on to the script.
+
+        Prompts and offered requests wait for the script; every other request that the fake does not
+        know is answered with `METHOD_NOT_FOUND`.
+        """
         match message.get("method"):
             case "initialize":
                 params = message["params"]

@@ -161,6 +161,11 @@ _KINDS: Final[dict[ProtocolName, type[FakeAgent]]] = {
 
 
 def _stand_in(agents: ScriptedAgents, agent: Agent, opening: Opening) -> StandIn:
+    """Return the replacement for an agent's program in one session.
+
+    The script is looked up at each start of the process, so a test may set it after the session was
+    opened. Raises `AgentStartError` there if the agent has no script.
+    """
     seen = SeenSession(agent, opening)
     agents.sessions.append(seen)
 

@@ -47,6 +47,12 @@ async def attach_once(
 
 
 class _AttachedPrompt(OnePrompt):
+    """One prompt in a session of a server, from the connection to the exit status.
+
+    The limit of the command covers the connection and the turn. Leaving does not close the session:
+    the server owns it, and other clients may be in it.
+    """
+
     def __init__(
         self,
         where: Where,
@@ -68,6 +74,11 @@ class _AttachedPrompt(OnePrompt):
         return self._wanted.agent if self._setup is None else self._setup.agent.name
 
     async def run(self, prompt: list[Block]) -> int:
+        """Connect, open or find the session, send the prompt, and return the exit status.
+
+        If several sessions are open and none was named, the newest one gets the prompt, and a note
+        on stderr names it.
+        """
         async with bare_errors(), trio.open_nursery() as nursery:
             with self.bound.over("the connection to the server") as start:
                 line = ServerLine(self._where, self._config.bound(Limits()))

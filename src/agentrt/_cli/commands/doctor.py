@@ -156,6 +156,12 @@ def installed(config: Config) -> list[Agent]:
 
 
 async def _examine(agent: Agent, config: Config, bound: CommandTimeout) -> AgentFinding:
+    """Start one agent in an empty folder, and return the finding.
+
+    The folder is new and trusted: some agents start only in folders that they know, and no project
+    may influence the result. Errors become part of the finding, so that the other agents are
+    examined, too.
+    """
     finding = AgentFinding(
         name=agent.name,
         protocol=agent.protocol,

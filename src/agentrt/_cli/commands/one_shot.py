@@ -371,6 +371,12 @@ class _OneShot(OnePrompt):
         return self._setup.agent.name
 
     async def run(self, prompt: list[Block]) -> int:
+        """Open the session, send the prompt, and return the exit status.
+
+        Without a terminal there is no person to ask: permission requests are then rejected, with a
+        note on stderr. Standard input may be the prompt; the terminal itself is then opened for
+        answers.
+        """
         setup, console, ending = self._setup, self.console, self.ending
         if setup.note:
             console.report(setup.note)
@@ -409,6 +415,12 @@ class _OneShot(OnePrompt):
     async def _converse(
         self, session: Session, work: _Session, prompt: list[Block], terminal: int | None
     ) -> TurnResult:
+        """Send the prompt, print the events, and wait until the agent has nothing left to do.
+
+        Two subscriptions are read: one for the output, which a slow pipe may hold up, and one for
+        the questions on the terminal, which must appear nevertheless. If the command ends early,
+        the session is closed so that its remaining work is in the output as ended.
+        """
         answer = self.make_format(session)
         lines = self.make_lines(answer)
         view = View(lines)

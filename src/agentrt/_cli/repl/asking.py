@@ -179,6 +179,11 @@ class Asker:
             return self._answer(line)
 
     def _answer(self, line: str | None) -> bool:
+        """Take a line that was typed while a question is shown. Returns False if it is no answer.
+
+        A line that was typed before the question could be read is not taken as its answer: it is
+        asked again. None (the end of the input) rejects.
+        """
         if self._current is None:
             return False
         request, question = self._current

@@ -171,6 +171,13 @@ class LineRepl(Repl):
         super().submit(text)
 
     async def _read(self, nursery: trio.Nursery) -> None:
+        """Read lines: each is an answer to the open question, a part of a prompt, or a prompt or
+        command.
+
+        A backslash at the end of a line continues it. The end of the input leaves at once if
+        nothing runs, and otherwise when the work is done; on a server, other clients can still
+        answer.
+        """
         asker = self.asker
         assert asker is not None
         text = ""

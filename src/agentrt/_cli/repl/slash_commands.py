@@ -146,6 +146,10 @@ def _choices(repl: Repl, what: str, choices: list[Choice], current: str | None) 
 
 
 async def _queue(repl: Repl, argument: str) -> None:
+    """Carry out `/queue`: list the waiting prompts, or remove one or all of them.
+
+    Raises `UsageError` for other words, or a number that is not in the list.
+    """
     word, _, number = argument.partition(" ")
     session = repl.session
     entries = list(session.queue) if session is not None else []

@@ -96,6 +96,12 @@ class LocalSource(SessionSource):
         report: Callable[[str], None],
         refresh: Callable[[], None],
     ) -> AsyncIterator[Opened]:
+        """Open a session in this process, and yield it with its events.
+
+        `on_stderr` gets the agent's error output, `report` notes for the user. A fork whose agent
+        repeats nothing shows the copied history. A stored session also yields its snapshot, because
+        its events start after it. `refresh` is for sources on servers.
+        """
         person = setup.attended
         opening = person.open(
             policy, limits=person.limits, replay=True, on_stderr=on_stderr, own=self.own

@@ -422,6 +422,11 @@ class View:
     # --- items
 
     def _opened(self, event: ItemOpened) -> None:
+        """Show the start of an item. Replayed items and prompts are left out.
+
+        Text of sub-agents is kept with their call until it ends; a thought is only timed until it
+        is closed. An item that is over already is closed at once.
+        """
         item = event.item
         if item.replay or item.type == "user":
             return

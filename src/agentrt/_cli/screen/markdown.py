@@ -96,6 +96,11 @@ class Blocks:
         return out
 
     def _line(self, line: str, out: list[tuple[str, bool]]) -> None:
+        """Add a line to the block that it belongs to, and put blocks that it ends into `out`.
+
+        A blank line ends a paragraph, but a list only if the next line is no part of it. Long
+        blocks are passed on in pieces, so that nothing waits for their end.
+        """
         if self._fence:
             self._code_line(line, out)
             return

@@ -232,6 +232,7 @@ class ScreenRepl(Repl):
         return working or self.shell is not None
 
     def _live(self) -> Live:
+        """Return the rows that are drawn again and again: the running work, and the status line."""
         view, now, size = self.view, trio.current_time(), self.screen.size
         above = self._work(now)
         above = last_lines(above, size.lines - 8, size.columns)

@@ -177,6 +177,12 @@ class PostgresBackend(ImportingBackend):
             connection.rows(f"CREATE SCHEMA IF NOT EXISTS {quoted}")
 
     def _take_lock(self, connection: PostgresConnection) -> None:
+        """Take the lock of the writer, or share it with the other servers of a cluster.
+
+        Raises `StoreInUse` with the process that holds it, and `Unusable` if this backend had the
+        lock and lost it to another process. If the holder is this backend's own lost connection,
+        the database is told to end that one, and the caller tries again.
+        """
         key = (WRITER_LOCK_KEY, self.server.schema)
         take = "pg_try_advisory_lock" if self._home is None else "pg_try_advisory_lock_shared"
         holders: list[tuple[Any, ...]] = []
@@ -332,6 +338,13 @@ class PostgresBackend(ImportingBackend):
             return job(self._connected())
 
     def create(self, session: str, epoch: str, about: SessionDescription) -> SessionClaim:
+        """Add a session, owned by this server.
+
+        The statement can be repeated after a lost connection: a row with the same epoch and no
+        events is the one that the first attempt made. With a quota for the tenant, its check and
+        the insertion are one transaction.
+        """
+
         def insert(connection: PostgresConnection) -> SessionClaim:
             [(num,)] = connection.rows(
                 "INSERT INTO session(id, epoch, generation, owner, next, agent, cwd, tenant, phase,"
@@ -391,6 +404,13 @@ class PostgresBackend(ImportingBackend):
     def _claim(
         self, connection: PostgresConnection, session: str, reads: bool
     ) -> SessionClaim | None:
+        """Claim a session in a transaction, and return the claim; None if there is no such session.
+
+        The row is locked first, then the lease of its owner: a renewal that is in progress is
+        waited for, so a live server never loses a session. `reads`: the session is only read here,
+        which every home may do. Raises `SessionElsewhere` if a server with a valid lease has it, or
+        if it belongs to another home.
+        """
         lease = self._lease_for_work()
         found = connection.rows(
             "SELECT num, node, home, tenant FROM session WHERE id=%s FOR UPDATE", [clean(session)]
@@ -468,6 +488,11 @@ class PostgresBackend(ImportingBackend):
         self._once_more(job)
 
     def _put(self, connection: PostgresConnection, packed: Packed) -> None:
+        """Replace a session by a packed one, unless the stored state is newer.
+
+        States are compared by owner and next event. Search texts are made again, because the text
+        search of the two databases may differ.
+        """
         epoch, owner, next, *row = packed.row
         known = connection.rows(
             "SELECT owner, next FROM session WHERE id=%s", [clean(packed.session)]
@@ -507,6 +532,12 @@ class PostgresBackend(ImportingBackend):
     # --- removing old data
 
     def tidy(self, events: float, answers: float) -> None:
+        """Delete what has become useless. Ages are in seconds.
+
+        `events`: of events that a record stands for, at least a minute. `answers`: of answers to
+        commands. Sessions that nobody has prompted, dead servers, their commands and their watches
+        are deleted after fixed times.
+        """
         connection = self._connected()
         change = connection.change
         change("DELETE FROM answer WHERE at < now() - make_interval(secs => %s)", [answers])

@@ -159,6 +159,10 @@ class PostgresReader(ReportingReader):
         return self._reading(read)
 
     def search(self, words: str, limit: int, tenant: str | None = None) -> list[StoreHit]:
+        """Return the sessions that contain all words, newest first.
+
+        A word counts in a title as in the text of a turn. `tenant`: only sessions of this one.
+        """
         wanted = words_of(words)
         if not wanted:
             return []
@@ -185,6 +189,12 @@ class PostgresReader(ReportingReader):
         return self._reading(read)
 
     def load(self, session: str, last: int | None = None) -> LoadedSession | None:
+        """Return a stored session; None if there is none.
+
+        `last`: only that many records from the end are read, and `ahead` describes the rest. All
+        statements see the same state, so a writer in between cannot tear it.
+        """
+
         def read(connection: PostgresConnection) -> LoadedSession | None:
             found = connection.rows(
                 "SELECT num, epoch, generation, next, extract(epoch FROM created)::float8, about,"

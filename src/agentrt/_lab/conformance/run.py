@@ -171,6 +171,11 @@ class ConformanceRun:
         return self.result
 
     async def _check(self, check: ConformanceCheck) -> ConformanceFinding:
+        """Run one check against a new process of the agent, within the time limit.
+
+        A check ends with a verdict by returning its words or by raising `CheckEnded`. If the time
+        is over, it has failed; if the agent was not yet ready for it, it is inconclusive.
+        """
         began = trio.current_time()
         ended: CheckEnded | None = None
         trace = None if self._traces is None else self._traces / f"{check.name}.ndjson"

@@ -269,6 +269,12 @@ class ServerLine:
     async def _read(
         self, server: ServerAddress, socket: WebSocketConnection, greeted: Callable[[], None]
     ) -> None:
+        """Read frames until the connection ends, is silent for too long, or breaks the protocol.
+
+        The reason is kept for the next attempt's message. After each WebSocket message it waits
+        until every follower has room: a slow reader slows the server down instead of filling
+        memory.
+        """
         while True:
             beat = self.ready.beat_s if self.ready is not None else self._limits.position_interval_s
             with trio.move_on_after(MAX_MISSED_BEATS * beat) as silence:
