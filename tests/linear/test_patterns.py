@@ -37,7 +37,7 @@ class Effort(NamedTuple):
 
 
 QUICK: Final = Effort((90, 180), ("\x00",), 24)
-FULL: Final = Effort((300, 600), ENDS, None)
+FULL: Final = Effort((150, 300), ENDS, None)
 
 MADE: Final = {
     Unreadable(

@@ -124,7 +124,7 @@ def _fed_anyhow(self: ClusterClient, tails: Collection[Any]) -> set[int]:
 
 PLANTED: dict[str, tuple[int, list[Change]]] = {
     "what was carried out is asked of this process alone": (
-        2,
+        1,
         [(tables.Reader, "answer", lambda self, client, id: None)],
     ),
     "an answer is not stored with what comes of the command": (
@@ -146,12 +146,12 @@ PLANTED: dict[str, tuple[int, list[Change]]] = {
         [(operations, "_permission", _settled)],
     ),
     "a process waits for a command that it has to carry out": (
-        100,
+        8,
         [(RemoteCommand, "_wait", _nobodys)],
     ),
-    "only notifications are looked at": (2, [(cluster, "LOOK_S", 1e9)]),
+    "only notifications are looked at": (0, [(cluster, "LOOK_S", 1e9)]),
     "a session that is another's by now stays open": (
-        8,
+        2,
         [(Host, "_watch", _watch_nothing)],
     ),
     "a session is owned that nobody has opened": (
