@@ -287,11 +287,45 @@ async def test_nothing_is_told_in_a_trusted_folder(place: Place) -> None:
     assert await place.start("gemini", trusted=[place.project]) == []
 
 
-async def test_an_agent_that_nobody_measured_is_warned_about_by_name(place: Place) -> None:
-    place.put(".cursor/mcp.json")
+@pytest.mark.parametrize("file", [".cursor/mcp.json", "opencode.json", ".claude/settings.json"])
+async def test_an_agent_outside_of_the_catalogue_is_not_started_with_files_of_any_agent(
+    place: Place, file: str
+) -> None:
+    path = place.put(file)
     unknown = agentrt.agents.acp(place.agent("gemini").command, name="mine")
+    with pytest.raises(FolderNotTrusted, match=r"^mine is not started.*project_files") as why:
+        await place.start(unknown)
+    assert str(path) in str(why.value)
+    assert place.rows() == []
+    place.put(".env")
+    path.unlink()
     [notice] = await place.start(unknown)
-    assert notice.message.startswith("mine may act on .cursor/mcp.json")
+    assert notice.message.startswith("mine may act on .env")
+    assert place.rows() != []
+
+
+async def test_an_agent_that_declares_its_files_is_kept_from_those_only(place: Place) -> None:
+    place.put(".cursor/mcp.json")
+    command = place.agent("gemini").command
+    assert await place.start(agentrt.agents.acp(command, name="mine", project_files=[])) == []
+    assert place.rows() != []
+    place.log.unlink()
+    own = agentrt.agents.acp(command, name="mine", project_files=[".mine"])
+    assert await place.start(own) == []
+    assert place.rows() != []
+    place.log.unlink()
+    place.put(".mine/settings.toml")
+    with pytest.raises(FolderNotTrusted, match=r"it acts on .*/\.mine regardless"):
+        await place.start(own)
+    assert place.rows() == []
+    await place.start(own, trust="yes")
+    assert place.rows() != []
+
+
+@pytest.mark.parametrize("path", ["", "/etc/x", "~/x", "../x", "a/../../x"])
+def test_project_files_are_paths_inside_a_project(path: str) -> None:
+    with pytest.raises(ValueError, match="project_files"):
+        agentrt.agents.acp("mine", project_files=[path])
 
 
 UNMEASURED = sorted(name for name, rules in PROJECT_RULES.items() if not rules.known)

@@ -131,4 +131,4 @@ def test_an_interactive_session_asks_before_it_starts_the_agent(
 def test_one_prompt_does_not_ask(program: Program) -> None:
     put(program.folder, ".cursor/mcp.json")
     with program.terminal(*odd("echo"), "-p", "go") as terminal:
-        terminal.expect("may act on .cursor/mcp.json")
+        terminal.expect("is not started in")

@@ -337,6 +337,7 @@ class _AgentEntry(Struct, kw_only=True, forbid_unknown_fields=True):
     quirks: Quirks | None = None
     claude: ClaudeOptions | None = None
     acp_version: Literal[1, 2] | None = None
+    project_files: tuple[str, ...] | None = None
 
 
 class _File(Struct, kw_only=True, forbid_unknown_fields=True):

@@ -130,6 +130,18 @@ class Agent(Struct, frozen=True, kw_only=True):
     Version 2 is a draft. An agent that does not speak it is used with version 1. In version 2 the
     agent uses its own files and terminals, not those that agentrt provides.
     """
+    project_files: tuple[str, ...] | None = None
+    """Files and folders of a project that an agent outside of the catalogue acts on without asking,
+    such as settings that name programs or the address of its model, relative to the project.
+
+    None: they are not known. It is then not started in an untrusted folder with a file that any
+    agent of the catalogue acts on. Empty: it acts on none.
+    """
+
+    def __post_init__(self) -> None:
+        for path in self.project_files or ():
+            if not path or path.startswith(("/", "~")) or ".." in path.split("/"):
+                raise ValueError(f"project_files: {path!r} is not a path inside a project")
 
 
 class AgentInfo(Struct, frozen=True, kw_only=True):
@@ -156,6 +168,7 @@ def acp(
     terminal_env: Sequence[str] = (),
     quirks: Quirks | None = None,
     version: Literal[1, 2] = 1,
+    project_files: Sequence[str] | None = None,
 ) -> Agent:
     """Return an agent that speaks ACP.
 
@@ -178,6 +191,7 @@ def acp(
         terminal_env=tuple(terminal_env),
         quirks=quirks or Quirks(),
         acp_version=version,
+        project_files=None if project_files is None else tuple(project_files),
     )
 
 

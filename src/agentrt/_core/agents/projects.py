@@ -98,6 +98,8 @@ class ProjectRules(Struct, frozen=True, kw_only=True):
     """
     known: bool = True
     """False if its use of a project's files was not measured."""
+    declares: bool = False
+    """True if the agent's entry could list the files, because it is not in the catalogue."""
     tools_lost: bool = False
     """True if the agent does not get the tools of the program that opens the session."""
     lost: str = ""
@@ -226,9 +228,7 @@ PROJECT_RULES: Final[Mapping[str, ProjectRules]] = {
 
 
 def project_rules(agent: Agent) -> ProjectRules:
-    """Return the rules for an agent. An agent outside of the catalogue gets rules that only list
-    files.
-    """
+    """Return the rules for an agent."""
     if agent.claude is not None and agent.claude.legacy:
         return _unmeasured("claude")
     name = agent.name if agent.name in PROJECT_RULES else _name_of_program(agent)
@@ -240,8 +240,25 @@ def project_rules(agent: Agent) -> ProjectRules:
         name = ""  # another program with the same name
     if name in PROJECT_RULES:
         return PROJECT_RULES[name]
-    # Another agent may read the files of any agent.
-    return ProjectRules(files=AGENT_FILES, known=False)
+    return _outside(agent)
+
+
+def _outside(agent: Agent) -> ProjectRules:
+    """Return the rules for an agent outside of the catalogue."""
+    if agent.project_files is not None:
+        effect = "may decide which programs it runs and where it sends its key"
+        files = tuple(ProjectFile(path, effect) for path in agent.project_files)
+        return ProjectRules(files=files, refused_files=agent.project_files)
+    if agent.connect is not None or agent.driver is not None:
+        # It does not run here, or it is a part of the program.
+        return ProjectRules(files=AGENT_FILES, known=False)
+    return ProjectRules(
+        # It may read the files of any agent.
+        files=AGENT_FILES,
+        known=False,
+        refused_files=tuple(file.path for file in AGENT_FILES if file.protected),
+        declares=True,
+    )
 
 
 def _name_of_program(agent: Agent) -> str:

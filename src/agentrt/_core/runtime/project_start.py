@@ -54,6 +54,11 @@ HOW_TO_TRUST: Final = (
     ' --trust=yes, or open the session with trust="yes"'
 )
 
+_HOW_TO_DECLARE: Final = (
+    "If it does not act on that file, list the files that it acts on as `project_files` of the"
+    " agent (maybe none: [])"
+)
+
 
 def checked_trusted(given: Trusted) -> tuple[str | os.PathLike[str], ...]:
     """Return the folders. Raises `TypeError`."""
@@ -193,9 +198,10 @@ class ProjectStart(Struct, kw_only=True):
         if hides:
             hidden = tuple(self._hidden(verdict))
         elif refusal := self._refusal(verdict):
+            other = f"{_HOW_TO_DECLARE}; otherwise" if self.rules.declares else "Otherwise"
             raise FolderNotTrusted(
                 f"{self.agent.name} is not started in {self.folders[0]!r}, because the folder is"
-                f" not trusted and {refusal}. Otherwise, {HOW_TO_TRUST}",
+                f" not trusted and {refusal}. {other}, {HOW_TO_TRUST}",
                 folder=self.folders[0],
             )
         if not self.rules.qwen_settings or QWEN_SETTINGS in self.agent.env:
