@@ -175,6 +175,11 @@ class Application:
 
     @asynccontextmanager
     async def _serving(self, runtime: Runtime) -> AsyncIterator[Site]:
+        """Serve the runtime's sessions while the block runs.
+
+        Only inside it does the application have a handler for requests. Leaving
+        closes all connections, in bounded time and also if the block is cancelled.
+        """
         hub = Hub(runtime, self._agent, self._folders)
         serve_forwarded(hub)
         metrics = self._metrics

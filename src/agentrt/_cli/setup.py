@@ -407,6 +407,12 @@ def with_acp_version(agent: Agent, version: Literal[1, 2] | None) -> Agent:
 def _choose_agent(
     config: Config, name: str | None, command: str | None, protocol: str | None, *, demo: bool
 ) -> tuple[Agent, str]:
+    """Return the agent for a command and a note for the user, which may be empty.
+
+    A given command wins over a name, a name over the configuration, and that over the first
+    installed agent. `demo`: the built-in agent may be used if there is no other; otherwise
+    `AgentNotFound` is raised.
+    """
     if command is not None:
         return resolve_agent(_of_command(command, protocol)), ""
     wanted = name or config.agent

@@ -95,6 +95,11 @@ class Webhook:
             await self._deliver(msgspec.json.encode(msgspec.structs.replace(message, url=url)))
 
     async def _deliver(self, body: bytes) -> None:
+        """Post one message, and try again after failures that may pass.
+
+        These are errors of the network, timeouts, status 429 and those from 500. The log names the
+        host only: the address may contain a key.
+        """
         reason = ""
         for attempt in range(ATTEMPTS):
             if attempt:
@@ -151,6 +156,7 @@ class _SessionMessages(Observation):
         self._open: dict[str, PermissionOpened] = {}
 
     def events(self, events: list[Event], size: int) -> None:
+        """Make the messages for a batch of events: ended turns and unanswered questions."""
         for event in events:
             match event:
                 case TitleChanged():

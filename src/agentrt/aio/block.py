@@ -71,6 +71,12 @@ class TrioBlock(AbstractAsyncContextManager[T], Generic[T]):
         return view(self._value)
 
     async def _hold(self, guest: Guest, block: AbstractAsyncContextManager[T]) -> None:
+        """Keep a Trio block open, in a task of Trio, while asyncio's side is inside.
+
+        An exception of asyncio's block is raised in the Trio block, which may handle it. An
+        exception of the Trio block is kept for asyncio's side. If the Trio run itself ends,
+        asyncio's side gets an error and the cancellation continues.
+        """
         try:
             with self._scope:
                 async with block as self._value:

@@ -111,6 +111,11 @@ def _events(kind: type[Any]) -> Callable[[Any], Any]:
 
 
 async def _enter(self: Turn) -> Turn:
+    """Enter a turn, from a task of asyncio or of Trio.
+
+    A cancellation by asyncio may arrive in the same moment in which the turn was entered. The turn
+    is then left again, because the caller's block never starts.
+    """
     entered = False
 
     async def enter() -> None:

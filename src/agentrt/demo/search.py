@@ -55,6 +55,10 @@ def search(folder: Path, text: str, alive: Callable[[], None]) -> SearchMatches:
 
 
 def _hits(path: Path, pattern: re.Pattern[bytes], limit: int) -> list[SearchHit]:
+    """Return the lines of a file that match, at most `limit`.
+
+    Large and binary files have no hits, and neither have files that cannot be read.
+    """
     try:
         if os.path.getsize(path) > MAX_FILE_BYTES:
             return []

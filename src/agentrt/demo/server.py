@@ -198,6 +198,11 @@ class DemoAgent:
                         turn.scope.cancel(reason="$/cancel_request")
 
     async def _requested(self, id: Id, method: str, params: Any) -> None:
+        """Carry out one request of the client.
+
+        Requests that take time are answered by a task of their own, so that the next message is
+        read at once. Raises `DemoRpcError` for unknown methods and sessions.
+        """
         reply = self._connection.reply
         match method:
             case "initialize":

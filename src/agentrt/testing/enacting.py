@@ -156,6 +156,11 @@ class RecordedAgent:
         self._nursery.start_soon(asking)
 
     def _answer_acp(self, asked: PermissionOpened | None, result: Any) -> None:
+        """Give the recorded answer to a question: an option, a form, or no answer.
+
+        `asked`: the question in this session; None if the agent did not ask it here. Codex's
+        decisions have another form, but mean the same.
+        """
         if asked is None:
             return
         match result:

@@ -104,6 +104,10 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
                 self._prompted(FakeClaudePrompt(self, uuid, message["message"]["content"]))
 
     def _requested(self, id: str, request: JsonObject) -> None:
+        """Answer a control request as Claude Code does, and remember what it sets.
+
+        `end_session` ends the process, unless it is one that ignores the end of its input.
+        """
         answer: JsonObject = {}
         match request["subtype"]:
             case "initialize":

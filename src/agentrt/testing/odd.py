@@ -327,6 +327,7 @@ class MisbehavingCodexAgent(MisbehavingAgent):
     """The text of the open agent message, or None."""
 
     def take(self, message: Any) -> None:
+        """Take one message. The handshake is answered properly; misbehaviour starts in the turn."""
         match message.get("method"):
             case "initialize":
                 self.result(message["id"], {"userAgent": "odd/0.169.0 (agentrt)"})

@@ -400,6 +400,11 @@ class _ReplayPlayer:
         self._news.unpark_all()
 
     async def _wait_for(self, number: int) -> bool:
+        """Wait until the host has sent the message at this place of the recording.
+
+        Returns False if it cannot come any more, because the host has left. Raises `ReplayMismatch`
+        after the patience, which is in seconds.
+        """
         if number in self._in_a_turn and number in self._expected:
             # The agent continues as recorded; its answer to this prompt now answers nothing.
             said = self._let_wait[number] = self._expected.pop(number)

@@ -194,6 +194,10 @@ def _stand_in(agents: ScriptedAgents, agent: Agent, opening: Opening) -> StandIn
 def _program(
     script: Script, agent: Agent, seen: SeenSession
 ) -> Callable[[MemoryAgent], Awaitable[None]]:
+    """Return the program of a fake agent that runs the script.
+
+    Raises `AgentStartError` for an agent with its own driver, whose protocol no fake speaks.
+    """
     if agent.protocol == "own":
         raise AgentStartError(
             f"{agent.name} has a custom driver, for which no fake agent exists: test it with"

@@ -99,6 +99,11 @@ class _AttachedPrompt(OnePrompt):
         return self.verdict(result)
 
     async def _converse(self, session: RemoteSession, prompt: list[Block]) -> TurnResult:
+        """Send the prompt to the session, print its events, and return the result of the turn.
+
+        A turn that takes longer than the command may is cancelled, and its result says so. If the
+        server does not report the end in time, the result has the error code `not_told`.
+        """
         answer = self.make_format(session, session.id)
         sent = session.submit(prompt)
         work = _Sent(session, sent, self._config.bound(Limits()).cancel_grace_s)

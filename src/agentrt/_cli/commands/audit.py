@@ -47,6 +47,10 @@ def _print(path: str, session: str | None, *, as_json: bool) -> None:
 
 
 def _line(record: AuditRecord) -> str:
+    """Return an entry of the audit log as one line: time, session, agent, decision and its reasons.
+
+    Agents choose titles and ids, so control characters are escaped and texts are cut.
+    """
     decided = " ".join(each for each in (record.by, record.who, record.via) if each)
     notes = [
         f"by {decided}" if decided else "",

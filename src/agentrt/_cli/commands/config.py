@@ -54,6 +54,10 @@ async def show_config(config: Config, *, as_json: bool) -> int:
 
 
 def _toml(config: Config, tables: dict[str, Any], agents: dict[str, Any]) -> Iterator[str]:
+    """Yield the effective configuration as TOML, with the origin of each value as a comment.
+
+    The output can be used as a configuration file.
+    """
     for file in config.files:
         yield f"# read: {one_line(file, 1000)}"
     if not config.files:

@@ -199,6 +199,12 @@ def _words(done: Repaired) -> str:
 def _print(
     found: list[StoredRef], errors: list[StoreError], none: str, *, folders: bool, as_json: bool
 ) -> int:
+    """Print the sessions that were found, then the stores that could not be read.
+
+    `none`: the message if there are no sessions. `folders`: with a column for the folder. Returns
+    the exit status; a store that could not be read makes it an error, although the others are
+    shown.
+    """
     if as_json:
         entries = [
             ListedSession(

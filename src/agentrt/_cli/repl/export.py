@@ -31,6 +31,11 @@ _SPEAKERS: Final = {"user": "You", "text": "Agent"}
 
 
 def _sections(snapshot: Snapshot) -> Iterator[str]:
+    """Yield the parts of a conversation in Markdown, to be separated by blank lines.
+
+    A heading names the speaker, once for all texts in a row. All texts are quoted, so none can
+    look like one of these headings.
+    """
     yield f"# {one_line(snapshot.title or 'A conversation')}"
     agent = snapshot.state.agent
     yield f"With {one_line(agent.name)} {one_line(agent.version or '')}".rstrip() + "."

@@ -128,6 +128,11 @@ class LocalSource(SessionSource):
         return structs.replace(setup, resume=resume, fork=False, fork_at=None, note="")
 
     async def fork(self, session: SessionView, setup: Setup, at: str | None = None) -> Setup:
+        """Return the setup for a copy of the session, with its present model and mode.
+
+        `at`: the item or turn after which the copy ends. Raises `UsageError` if
+        there is nothing to copy yet.
+        """
         check_forks(setup.agent.name, session.capabilities)
         if at is not None:
             check_forks(setup.agent.name, session.capabilities, "fork_at")

@@ -34,6 +34,10 @@ class PromptCompleter(Completer):
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterable[Completion]:
+        """Yield completions: commands, values of a command's argument, or files after `@`.
+
+        Commands are completed only as the first word. Names with spaces are put into quotes.
+        """
         text = document.text_before_cursor
         if text.startswith("/") and not any(character.isspace() for character in text):
             for name, description in self.commands:

@@ -174,6 +174,11 @@ class Interface:
         return app
 
     def _container(self) -> HSplit:
+        """Build the rows below the transcript, from the top.
+
+        They are the running work, the options and the line of a question, the draft, the search,
+        the completions and the status. Rows without content take no space.
+        """
         asking = Condition(lambda: self.question is not None)
         return HSplit(
             [
@@ -341,6 +346,7 @@ class Interface:
             self.draft.go_to_completion(0)
 
     def _completions(self) -> Fragments:
+        """Return the rows of the completion menu, with the chosen one in the middle if possible."""
         state = self.draft.complete_state
         if state is None or not has_focus(self.draft)():
             return []

@@ -212,6 +212,11 @@ class PostgresBackend(ImportingBackend):
         raise errors.OperationalError("the lock of the store is not free")
 
     def _migrate(self, connection: PostgresConnection) -> None:
+        """Create the schema, or bring it to the newest version, in the caller's transaction.
+
+        Raises `StoreError` if the schema is too new for this version, or belongs to another
+        program.
+        """
         found = versions_of(connection)
         if is_newer(found):
             raise newer(self.server, found[0])
@@ -270,6 +275,12 @@ class PostgresBackend(ImportingBackend):
     # --- writing
 
     def commit(self, flush: Flush) -> None:
+        """Store the events of several sessions in one transaction.
+
+        After a lost connection it is unknown whether the last commit happened; the parts that are
+        stored already are then left out. Raises `Fenced` with the sessions that another server has
+        taken over.
+        """
         try:
             if self._home is not None and flush.parts and self._current_lease() is None:
                 raise Fenced([part.place for part in flush.parts])

@@ -133,6 +133,12 @@ def connect(server: PostgresAddress, *, writes: bool) -> PostgresConnection:
 
 
 def _prepare(connection: PostgresConnection, server: PostgresAddress) -> None:
+    """Check the version of the server, and set up a new connection.
+
+    A lock is waited for at most half as long as a reply. Commits are
+    synchronous, because acknowledged events must survive a crash of the database. Raises
+    `StoreError`.
+    """
     if connection.info.server_version < _OLDEST_SERVER_VERSION:
         version = connection.info.server_version // 10000
         raise StoreError(

@@ -77,6 +77,11 @@ class PostgresReader(ReportingReader):
             return _at_once(self._connected(), read)
 
     def _connected(self) -> PostgresConnection:
+        """Return a new read-only connection; the previous one is closed.
+
+        Each transaction sees one state of the database. Raises `StoreError` if the schema contains
+        no store or a newer one, and `Outdated` if it has not been migrated.
+        """
         self.close()
         connection = connect(self._server, writes=self._writes)
         try:
@@ -120,6 +125,10 @@ class PostgresReader(ReportingReader):
         )
 
     def find(self, prefix: str) -> list[StoreEntry]:
+        """Return sessions whose id starts with the prefix, at most a few.
+
+        If there are none, those are returned for which the agent's own id starts with it.
+        """
         prefix = clean(prefix)
 
         def read(connection: PostgresConnection) -> list[StoreEntry]:

@@ -341,6 +341,12 @@ class FolderCheckpoints:
     # --- the parts of a checkpoint
 
     def _take(self) -> TakenFiles:
+        """Store the present files of the folder in the repository of checkpoints.
+
+        Only files whose size or time differs from the last take are read. If a program writes
+        meanwhile, it starts again a few times, and then stores copies. Raises `FilesError`. Runs in
+        a thread.
+        """
         attempts = 0
         while True:
             attempts += 1
@@ -470,6 +476,11 @@ class FolderCheckpoints:
     def _classify(
         self, name: bytes, folders: dict[bytes, bool], saved: Mapping[bytes, _Identity]
     ) -> tuple[Literal["file", "left_out", "gone"], os.stat_result | None]:
+        """Return whether a path is stored, left out or gone, and its status.
+
+        Left out are files that are too large or unreadable. Gone are paths below a link and
+        everything that Git cannot store, such as sockets and names with `.git`.
+        """
         lower = name.lower()
         if b".git" in lower and b".git" in lower.split(b"/"):
             return "gone", None  # git never stores such a name
@@ -536,6 +547,11 @@ class FolderCheckpoints:
         session: str,
         turn: str,
     ) -> Checkpoint:
+        """Give taken files the next number, with a message about their session and turn.
+
+        The oldest checkpoints above the limit are deleted in the same update of references; their
+        files are removed by `git gc`, now and then.
+        """
         known = self._read()
         number = known[-1][0].number + 1 if known else 1
         message = _Message(
@@ -582,6 +598,11 @@ class FolderCheckpoints:
     # --- the parts of a restore
 
     def _restore(self, target: str, now: TakenFiles, message: _Message, undo: int) -> Restored:
+        """Change the files back to a tree, except those that are left alone (`_change_files`).
+
+        An error on the way rolls back the files that are already changed; the `FilesError` says
+        whether that succeeded. `undo`: the checkpoint from before the restore.
+        """
         changes = list(self._raw_changes(target, now.tree))
         index = self._state / "restoring"
         # Files that stay as they are keep their entries, so that they are not read again.

@@ -90,6 +90,13 @@ class _Line:
 
 
 class _Reader(WordReader):
+    """Reads a script command by command, as a POSIX shell does, and adds its commands to the
+    script.
+
+    It raises `UnclearScript` for everything that it does not read exactly as a shell would: a rule
+    is then not applied, instead of being applied to a misread command.
+    """
+
     def __init__(self, text: str, script: ShellScript, depth: int) -> None:
         super().__init__(text, script, depth)
         self.documents: list[_Document] = []

@@ -374,6 +374,12 @@ def _refusal(policy: Any, request: PermissionRequest, *, ran: bool) -> StandingR
 def _by_rules(
     policy: RulesPolicy, request: PermissionRequest, *, ran: bool
 ) -> StandingRefusal | None:
+    """Return the refusal that the rules contain for a request; None if they allow it.
+
+    `ran`: the agent has already acted, so its description of the action is trusted as far as it
+    names a kind. Deny rules come first, then ask rules, then allow rules, which never cover a
+    protected file unless they name it. The refusal is certain only if a deny rule surely matches.
+    """
     from .programs import NOTHING, Verdict
     from .protected import names_file, protected_change
     from .request_facts import RequestFacts

@@ -200,6 +200,10 @@ class OwnServices:
         return {"terminalId": id}
 
     async def _terminal(self, method: str, id: str) -> JsonObject:
+        """Carry out a request about a terminal that the program serves itself.
+
+        Raises `RequestError` for an unknown terminal or method.
+        """
         terminal = self._open.get(id)
         if terminal is None:
             raise RequestError(NOT_FOUND_CODE, f"there is no terminal {id:.100}")

@@ -266,6 +266,10 @@ class ProjectStart(Struct, kw_only=True):
         return self._told(await self._look(env), tools=tools, hides=hides)
 
     def _told(self, verdict: ProjectVerdict, *, tools: bool, hides: bool) -> list[Notice]:
+        """Return the notices about the files and tools that the agent does not get.
+
+        `tools`: the program provides tools or MCP servers. `hides`: a sandbox hides the files.
+        """
         if self._refusal(verdict) and not hides:
             return []  # the start reports it
         told: list[Notice] = []

@@ -513,6 +513,11 @@ class Runtime:
                 return dropped
 
     async def _open(self, agent: str | Agent, options: SessionOptions) -> Session:
+        """Check the options of a new session, and start it.
+
+        Everything that can be wrong is reported before the agent is started. A session is
+        restorable only if a store can save all of its options: no functions, and no secrets.
+        """
         tenant = options.get("tenant", "") if self.tenant is None else self.tenant.name
         self._register.check_room(tenant)
         from ..agents import name_of

@@ -177,6 +177,7 @@ def _probe_landlock() -> list[ProbeResult]:
 
 
 def _probe_bwrap() -> list[ProbeResult]:
+    """Return the results of the checks; without Linux or bwrap, the others are left out."""
     found: list[ProbeResult] = []
     linux = sys.platform.startswith("linux")
     found.append(ProbeResult("Linux", linux, platform.release(), "" if linux else NOT_LINUX))

@@ -143,6 +143,10 @@ async def _dial(gateway: Gateway, host: str, port: int) -> trio.SocketStream:
 
 
 async def _serve_http(reader: _ClientReader, gateway: Gateway) -> None:
+    """Serve one HTTP client: a tunnel for CONNECT, otherwise one forwarded request.
+
+    A refused host is answered with status 403, an unreachable one with 502.
+    """
     head = await reader.head()
     lines = head.split(b"\r\n")
     request = _REQUEST.fullmatch(lines[0])
@@ -226,6 +230,7 @@ _BAD_ADDRESS: Final = 8
 
 
 async def _serve_socks(reader: _ClientReader, gateway: Gateway) -> None:
+    """Serve one SOCKS 5 client without authentication; the only command is CONNECT."""
     _, count = await reader.exactly(2)
     methods = await reader.exactly(count)
     if 0 not in methods:

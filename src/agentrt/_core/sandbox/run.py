@@ -48,6 +48,12 @@ async def run_in_sandbox(
 
 
 async def _run(wall: Wall, start: SandboxStart, folder: str) -> int:
+    """Start the program in the sandbox, wait for it, and return its exit status.
+
+    A negative status is a signal. Cancellation kills the namespaces with all their processes.
+    Raises `SandboxUnavailable` if the sandbox cannot be built, and `AgentNotFound` for a missing
+    program.
+    """
     try:
         process = await trio.lowlevel.open_process(
             list(start.argv), cwd=folder, env=start.env, pass_fds=start.pass_fds

@@ -115,6 +115,13 @@ def build_view(wanted: ViewRequest) -> SandboxView:
 
 
 class _ViewBuilder:
+    """Builds the arguments of bwrap for one view of the file system, layer by layer.
+
+    Later arguments cover earlier ones, so the order in `build` is the policy: the system, programs
+    and readable paths first, then writable folders, and last everything in them that must stay
+    protected or hidden.
+    """
+
     def __init__(self, wanted: ViewRequest) -> None:
         self.wanted = wanted
         self.policy = wanted.policy

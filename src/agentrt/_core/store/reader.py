@@ -128,6 +128,10 @@ class SqliteReader(ReportingReader):
         )
 
     def search(self, words: str, limit: int, tenant: str | None = None) -> list[StoreHit]:
+        """Return the sessions that contain all words, newest first.
+
+        A word counts in a title as in the text of a turn. `tenant`: only sessions of this one.
+        """
         wanted = words_of(words)
         if not wanted:
             return []
@@ -170,6 +174,11 @@ class SqliteReader(ReportingReader):
         return excerpt(found[0][0], words) if found else ""
 
     def load(self, session: str, last: int | None = None) -> LoadedSession | None:
+        """Return a stored session; None if there is none.
+
+        `last`: only that many records from the end are read, and `ahead` describes the rest. One
+        transaction reads everything, so a writer in between cannot tear it.
+        """
         with self._reading():
             found = self._execute(
                 f"SELECT num, epoch, generation, {schema.NEXT}, created, about, head, prompt, turns"

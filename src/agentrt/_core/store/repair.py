@@ -90,6 +90,11 @@ def repair(path: Path) -> Repaired:
 
 
 def _repair(backend: SqliteBackend) -> Repaired:
+    """Move a damaged file aside, and copy everything readable into a new store.
+
+    A sound file is left alone. If copying fails, the damaged file gets its name back. Raises
+    `StoreError` if there is no SQLite database to recover.
+    """
     path = backend.path
     if not path.is_file():
         raise StoreError(f"the store {path} does not exist")
@@ -138,6 +143,11 @@ def _is_sound(path: Path) -> bool:
 
 
 def _copied(damaged: Database, backend: SqliteBackend, aside: Path) -> Repaired:
+    """Copy the readable rows of a damaged database, and drop what makes no sense alone.
+
+    Tables with a key are read from both ends, because a damaged page hides everything after it from
+    one direction. Records and events without a session are counted as lost.
+    """
     new = backend.database
     [[generation]] = new.execute("SELECT value FROM meta WHERE key='generation'")
     for table, columns in _TABLES.items():

@@ -128,6 +128,12 @@ class SqliteBackend(ImportingBackend):
             raise
 
     def _open(self) -> None:
+        """Lock the file and open the database, with access for this user only.
+
+        Raises `StoreError` for a file that is no regular one or belongs to another user, and
+        `StoreInUse` if another process writes it, also under another name. The lock is held until
+        `close`.
+        """
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.take_lock()
         # SQLite creates its other files with the mode of this one, which it creates by the umask.
@@ -672,6 +678,10 @@ class SqliteBackend(ImportingBackend):
         self.database.execute("PRAGMA incremental_vacuum")
 
     def put(self, packed: Packed) -> None:
+        """Replace a session by a packed one, unless the stored state is newer.
+
+        The commit is on the disk when this returns, because the caller then deletes the original.
+        """
         x = self.database.execute
         owner, next = packed.row[1:3]
         known = x(f"SELECT owner, {schema.NEXT} FROM session WHERE id=?", (packed.session,))

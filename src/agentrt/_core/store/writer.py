@@ -225,6 +225,12 @@ class StoreWriter(trio.abc.Instrument):
         return batches
 
     def _flush(self, batches: Sequence[Batch], observer: WriterObserver) -> bool:
+        """Commit batches of several sessions, and report it to them. Runs in the writer's thread.
+
+        Failed commits are repeated with growing delays until the writer stops or the store is
+        unusable. Sessions that another server has taken over are fenced, and the others are
+        committed without them. Returns False if nothing can be written any more.
+        """
         flush = gathered(batches)
         failing = False
         delay, most = RETRY_DELAYS_S

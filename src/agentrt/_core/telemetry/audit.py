@@ -291,6 +291,9 @@ class _SessionAudit(Observation):
             call.asked = True
 
     def _closed(self, event: PermissionClosed) -> None:
+        """Add the decision about a question: its subject, the answer, and who or which rule gave
+        it.
+        """
         if (found := self._asked.pop(event.request, None)) is None:
             return
         requested, opened = found

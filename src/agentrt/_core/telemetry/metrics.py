@@ -147,6 +147,7 @@ class Metrics:
             yield family
 
     def _since_the_start(self) -> Iterable[Metric]:
+        """Yield the counters and histograms since the start of the process, by agent."""
         from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 
         totals = self._totals

@@ -247,6 +247,7 @@ class Spans:
         self._restarts.clear()
 
     def _turn_ended(self, event: TurnEnded) -> None:
+        """End the span of a turn, with its outcome, usage and waiting times in seconds."""
         turn = self._turn
         if turn is None:
             return

@@ -88,6 +88,11 @@ class ClientTools:
     async def _run(
         self, name: str, limit: float, arguments: JsonObject, context: ToolContext
     ) -> ToolOutcome:
+        """Have the client run one of its tools, and return its result.
+
+        `limit` is in seconds. A client that disconnects ends the call at the end of the time in
+        which it may come back. Raises `ToolError` if the client is not connected now.
+        """
         now = trio.current_time()
         if name not in self._offered or now >= self._expected_until:
             raise ToolError("the client that runs this tool is not connected")

@@ -85,6 +85,11 @@ def extension(method: str) -> Callable[[Callable[..., Awaitable[object]]], Exten
 def _served(
     method: str, function: Callable[..., Awaitable[object]]
 ) -> Callable[[Any, ExtensionContext], Awaitable[object]]:
+    """Return the function that serves a method: it converts the parameters and calls the extension.
+
+    Raises `TypeError` now for a function that is not async or has unsuitable parameters, and
+    `RequestError` later for parameters that do not fit.
+    """
     if not _is_async(function):
         raise TypeError(f"{method}: an extension must be an async function, not {function!r:.100}")
     taken = list(inspect.signature(function).parameters.values())

@@ -153,6 +153,12 @@ class HttpServer:
             raise _Refused(HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": "POST, DELETE"})
 
     async def _answer(self, wire: _ToolsConnection, request: _Request, body: bytes) -> None:
+        """Answer one request of an MCP client over HTTP.
+
+        `initialize` begins a session, whose id the client then sends as a header; DELETE ends it.
+        An unknown id gets status 404, after which clients begin again. Raises `_Refused` with the
+        status.
+        """
         session = request.headers.get(SESSION.lower().encode(), b"").decode("ascii", "replace")
         client = self._clients.get(session)
         if request.method == b"DELETE":

@@ -111,6 +111,11 @@ class Assembler:
             yield from self._record(piece, bytes(begun.data), left_out=begun.left_out, cut=True)
 
     def _lines(self, piece: Piece, passes: bool) -> Iterator[Written | None]:
+        """Yield the records for a piece of output, which may begin and end within a line.
+
+        `passes`: the whole piece contains nothing to redact. Its complete lines then become one
+        record; otherwise each line is looked at alone.
+        """
         pipe = _pipe(piece)
         data, start = piece.data, 0
         begun = self._begun.get(pipe)

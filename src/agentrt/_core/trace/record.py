@@ -237,6 +237,11 @@ class TraceReader:
         return self._data[size - 1 : size] == b"\n" and follows
 
     def _line(self, line: bytes) -> list[TraceRecord]:
+        """Return the records of one line of a trace file.
+
+        The first line must be a header of a known format, or `TraceError` is raised. Later lines
+        that cannot be decoded are skipped: a process that was killed leaves one.
+        """
         try:
             head = _decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError):

@@ -68,6 +68,9 @@ class CodexPeer(RpcPeer):
             self.asks.append(request)
 
     def notified(self, notification: JsonRpcNotification) -> None:
+        """Record a notification for the checks: the state of its turn, and whether an item came
+        late.
+        """
         params = notification.params if isinstance(notification.params, dict) else {}
         given = params.get("turn")
         about = given if isinstance(given, dict) else {}
