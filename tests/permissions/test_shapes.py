@@ -25,6 +25,23 @@ def denies(rule: str, request: PermissionRequest) -> bool:
     return isinstance(policy(request), Deny)
 
 
+@pytest.mark.parametrize("where", ["changes", "locations"])
+def test_the_users_named_in_paths_are_looked_up_for_few_paths_only(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look-up may take as long as the system's directory of users takes to answer."""
+    looked_up = []
+    expanded = os.path.expanduser
+    monkeypatch.setattr(
+        os.path, "expanduser", lambda path: looked_up.append(path) or expanded(path)
+    )
+    paths = tuple(f"~user{number}/x" for number in range(20_000))
+    request = asked("Edit", {}, kind="edit", **{where: paths})
+    policy = agentrt.rules(deny=["Edit(/etc/**)", "Write(*.md)"], otherwise=agentrt.allow_all)
+    assert isinstance(policy(request), Deny)  # nothing is known of the paths
+    assert len(looked_up) < 1000
+
+
 REMOVES: list[Any] = [
     {"Command": "rm x"},
     {"cmdline": "rm x"},

@@ -323,9 +323,15 @@ class RequestFacts:
     @cached_property
     def hinted(self) -> list[ResolvedPath]:
         """The paths that the agent claims the request is about."""
-        return resolve_paths(self._absolute(self.request.locations)) or []
+        try:
+            return resolve_paths(self._absolute(self.request.locations)) or []
+        except TooLarge:
+            return []
 
     def _absolute(self, paths: Sequence[str]) -> list[str]:
+        """Make paths absolute. Raises `TooLarge` before it looks up the user of a `~user`."""
+        if sum(map(len, paths)) > MAX_PATH_CHARS:
+            raise TooLarge
         return [absolute_path(path, self.cwd) for path in paths]
 
     @property
