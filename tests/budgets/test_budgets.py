@@ -115,6 +115,19 @@ async def test_euros_are_not_added_to_dollars_and_that_is_reported() -> None:
         assert codes(session).count("budget_unmeasured") == 1
 
 
+async def test_a_sum_without_the_cost_of_one_agent_is_shown_as_a_minimum() -> None:
+    with agentrt.budget(usd=10) as outer, agentrt.budget(usd=9, turns=8) as inner:
+        async with session_with(spending(3.0)) as (first, _), session_with(echo) as (other, _):
+            await first.run("a")
+            assert str(inner.status()).startswith("3 of 9 USD, 1 of 8 turns")
+            await other.run("b")
+            notices = [e for e in log_of(other) if isinstance(e, Notice)]
+    assert str(outer.status()) == "at least 3 of 10 USD"
+    assert str(inner.status()) == "at least 3 of 9 USD, 2 of 8 turns"
+    [told] = [each for each in notices if each.code == "budget_spent"]
+    assert told.message == "budget: at least 3 of 10 USD; at least 3 of 9 USD, 2 of 8 turns"
+
+
 async def test_an_agent_that_reports_nothing_can_be_stopped_after_its_first_turn() -> None:
     async with session_with(echo) as (session, _):
         with agentrt.budget(tokens=10, unmeasured="stop") as spent:

@@ -60,16 +60,18 @@ class BudgetStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
     unmeasured: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Describe what is spent of each limit: `0.12 of 5 USD, 3 of 20 turns`."""
+        """Describe what is spent of each limit: `0.12 of 5 USD, 3 of 20 turns`.
+
+        If some turns reported nothing: `unknown of 5 USD`, or `at least 0.12 of 5 USD`.
+        """
         parts = []
         for name, words in _WORDS.items():
             limit = getattr(self, name)
             if limit is not None:
                 spent = getattr(self, f"spent_{name}")
-                if name in self.unmeasured and not spent:
-                    spent_text = "unknown"
-                else:
-                    spent_text = words.format(round(spent, 4)).split(" ")[0]
+                spent_text = words.format(round(spent, 4)).split(" ")[0]
+                if name in self.unmeasured:
+                    spent_text = f"at least {spent_text}" if spent else "unknown"
                 parts.append(f"{spent_text} of {words.format(limit)}")
         return ", ".join(parts)
 
