@@ -94,6 +94,11 @@ class Output:
             await self._room.wait()
 
     async def _run(self, on_closed: Callable[[OSError], None]) -> None:
+        """Write what is waiting, in a thread, until the end is reached and nothing is waiting.
+
+        `on_closed` is called after an error; later output is discarded. A write that never returns
+        is abandoned at cancellation.
+        """
         while not (self._ending and not self._waiting):
             await self._more.wait()
             self._more = trio.Event()

@@ -88,6 +88,11 @@ class Editor:
         return answer
 
     async def _ask(self, session: str, method: str, params: JsonObject) -> JsonObject:
+        """Send a request to the editor, and wait for its result.
+
+        Cancellation withdraws the request; a late answer is then ignored. Raises `ClientGone` if
+        the editor has disconnected, and `RequestError` for its errors.
+        """
         waiting = _EditorCall(session)
         number = self._calls.open(waiting.take)
         self._waiting[number] = waiting

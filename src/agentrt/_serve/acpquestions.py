@@ -83,6 +83,7 @@ class AcpQuestions:
                 session.dismiss(asked.request)
 
     def _ask(self, feed: Feed, updates: Updates, ask: PermissionOpened) -> bytes:
+        """Return the request to the client: for a permission, a form, or a visit to a URL."""
         session, form = feed.log.session, self._fills(ask)
         answered = partial(self._answered, _SentQuestion(feed, ask.request, form))
         number = self._open[feed][ask.request] = self._calls.open(answered)

@@ -159,6 +159,10 @@ class Updates2(Updates):
         return update
 
     def _changed(self, what: str) -> list[JsonObject]:
+        """Return the updates for a changed value, in the form of version 2.
+
+        Modes are one of the options there, so they are sent only if the options have changed.
+        """
         known, now = self._whole.get(what), getattr(self._state, what)
         updates = super()._changed(what)
         match what:

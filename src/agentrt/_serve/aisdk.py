@@ -176,6 +176,10 @@ class AiViewer(DialectViewer):
         return self._host.client
 
     def receive(self, text: str) -> None:
+        """Take one request of the client: a message to send, a stream to resume, or an abort.
+
+        A request that cannot be served gets an error with its id; the connection stays open.
+        """
         try:
             request = decode_strictly(text, _requests)
         except RemoteProtocolError as error:

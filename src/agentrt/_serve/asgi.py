@@ -261,6 +261,10 @@ class AsgiHandler:
     async def _web_socket(
         self, scope: Scope, receive: Receive, send: Send, sender: trio.Nursery
     ) -> None:
+        """Serve a WebSocket that an ASGI server passes on.
+
+        Until it is admitted it counts as pending, for as long as a handshake may take.
+        """
         admitted = None
         with self._connections.site.pending.place():
             connecting = False

@@ -377,6 +377,7 @@ class CommandMachine:
         return found
 
     def _learn(self, given: CommandEvent, now: float) -> None:
+        """Update the facts that an event changes: the row, the doubts, and the time limit."""
         match given:
             case CommandEvent.BEGIN | CommandEvent.OWNER_DEAD | CommandEvent.LEFT:
                 self._late_at = now + OWNER_PATIENCE_S
@@ -408,6 +409,7 @@ class CommandMachine:
         self.state = state
 
     def _holds(self, fact: CommandFact, now: float, client_here: bool) -> bool:
+        """Return True if a fact holds. Facts that are none of these are properties of the plan."""
         doubtful = self._doubt is not _Doubt.NONE
         match fact:
             case CommandFact.DONE:

@@ -73,6 +73,10 @@ class ClusterCommandHandler:
             self._leave(client)
 
     async def _answer(self, hub: Hub, client: Client, command: c.ViewerCommand) -> bytes:
+        """Carry out a command from another server, and return its answer as a frame.
+
+        A command that was seen before is not carried out again: its first answer is returned.
+        """
         frames: list[bytes] = []
         answered = trio.Event()
 

@@ -466,6 +466,11 @@ class Hub:
         self.runtime.start_soon(self._go_on, id, self.feeds[id], waiting)
 
     async def _go_on(self, id: str, feed: Feed, waiting: _Waiting) -> None:
+        """Let the viewers of a session continue with the log that another server writes.
+
+        A log with another epoch or fewer events cannot continue the one that they know: they are
+        then dropped, and their clients load the session again.
+        """
         try:
             log, stop = await self.runtime.follow(id, partial(self._ended, id))
         except (SessionNotFound, StoreError) as error:

@@ -393,6 +393,11 @@ class CommandRun:
 
 
 def _plan(hub: Hub, client: Client, command: c.ViewerCommand, *, forwarded: bool) -> CommandPlan:
+    """Return the plan for a command: the properties that decide its way through `CommandMachine`.
+
+    `forwarded`: it comes from another server. A command that ends something is never held up by
+    checks with other servers, except a cancel that names no turn.
+    """
     shared, ends = hub.runtime.is_shared, isinstance(command, ENDS)
     located = not forwarded and is_elsewhere(hub, command) and not isinstance(command, c.StopAll)
     if not located and not forwarded and not _is_stored(hub, client, command):
@@ -713,6 +718,11 @@ def _resolved(hub: Hub, roots: list[str] | UnsetType) -> list[str] | None:
 
 
 def _load(hub: Hub, client: Client, command: c.LoadSession) -> CommandFields | Job:
+    """Open a stored session, or a conversation that an agent has stored itself.
+
+    Raises `CommandRefused` for the latter with a tenant's token: agents keep the conversations of
+    all tenants in one place.
+    """
     cwd, agent, known = hub.folders.resolve(command.cwd), command.agent, command.agent_session
     if command.session is not None:
         if hub.runtime.stored(command.session) is not None:

@@ -143,6 +143,11 @@ class RemoteCommand:
         self._polls = 0
 
     async def _wait(self) -> CommandEvent:
+        """Wait for news about the stored command, and return it as an event of the machine.
+
+        The row may be answered, given back, given to this server, or gone, and its server may be
+        dead; otherwise only time has passed.
+        """
         posted, known = self._posted, self._status
         assert posted is not None
         assert known is not None

@@ -795,6 +795,12 @@ class FolderCheckpoints:
         accept: tuple[int, ...] = (0,),
         literal: bool = True,
     ) -> bytes:
+        """Run Git on the repository of checkpoints, and return its output.
+
+        `accept`: exit statuses that are no error. `literal`: paths are not patterns. The repository
+        of the project and its settings are not used. Raises `FilesError`, also after the time
+        limit.
+        """
         return run_git(
             *words,
             cwd=self._root,

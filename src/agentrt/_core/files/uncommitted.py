@@ -203,6 +203,11 @@ class _Comparison:
     def _git(
         self, *words: str | bytes, input: bytes = b"", accept: tuple[int, ...] = (0,)
     ) -> bytes:
+        """Run Git on the temporary repository of the comparison, and return its output.
+
+        Missing objects are not downloaded, and no settings of the project are used. Raises
+        `FilesError`.
+        """
         first = words[0] == "init"
         env = {
             "GIT_DIR": str(self._own),

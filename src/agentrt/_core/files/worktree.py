@@ -214,6 +214,11 @@ class Worktree:
             self._lock = -1
 
     def _create(self) -> None:
+        """Create the working tree with the files as they are now, also those that are not
+        committed.
+
+        Raises `FilesError` if the repository has no commit. Runs in a thread.
+        """
         try:
             self._head = self._git("rev-parse", "--verify", "HEAD").decode().strip()
         except FilesError as error:

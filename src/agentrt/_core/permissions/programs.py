@@ -275,6 +275,11 @@ class Target:
         return NOTHING
 
     def _judge_launcher(self, call: _ProgramCall, kind: Kind) -> Judgement:
+        """Judge a program that runs others, such as `env` or `xargs`, by those that it runs.
+
+        The worst of its settings, its script lines and the command in its arguments counts. If the
+        arguments cannot be read for certain, it may run anything.
+        """
         assert isinstance(kind, Launcher)
         walked = walk(kind, call.arguments)
         found = NOTHING
@@ -344,6 +349,11 @@ class Target:
         return found
 
     def _judge_git(self, call: _ProgramCall) -> Judgement:
+        """Judge a call of Git: can it run another program?
+
+        Settings, options of subcommands and addresses with a helper can. An unknown subcommand may,
+        because users can add their own.
+        """
         may = Verdict.MAY
         walked = walk(GIT_OPTIONS, call.arguments)
         if walked.unsure:

@@ -230,6 +230,11 @@ class PermissionRule:
         return any(fits_name(self.name, name) for name in names)
 
     def _judge(self, seen: RequestFacts) -> Judgement:
+        """Judge the request by this rule alone. The verdict may be uncertain.
+
+        A rule about commands also looks at the lines that a command runs. For tools that have
+        commands and paths, the stronger verdict counts.
+        """
         if self._all:
             return Judgement(Verdict.YES)
         if self.is_about("Bash"):

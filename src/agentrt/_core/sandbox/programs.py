@@ -74,6 +74,11 @@ async def serve_programs(
 async def _answer(
     stream: trio.socket.SocketType, desk: AccessDesk, asked: Mapping[str, str]
 ) -> None:
+    """Answer one request of a program in the sandbox for another program.
+
+    Only known paths can be requested. After the permission it gets an open file, not a path: the
+    file that was allowed is the one that is run. A refusal is sent as text.
+    """
     data = b""
     with trio.move_on_after(REQUEST_TIMEOUT_S):
         data = await stream.recv(MAX_REQUEST_BYTES)

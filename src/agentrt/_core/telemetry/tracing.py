@@ -150,6 +150,10 @@ class Traced(Observation):
         return span
 
     def _carry_out(self, operations: list[Operation]) -> None:
+        """Carry out operations on spans. Those on a span that is not open are ignored.
+
+        Times of operations are in seconds, those of OpenTelemetry in nanoseconds.
+        """
         for operation in operations:
             if type(operation) is SpanStart:
                 self._start(operation, _NOTHING)

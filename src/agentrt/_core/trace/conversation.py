@@ -146,6 +146,10 @@ class TraceConversation:
         return row
 
     def _line(self, wire: _WireState, record: TraceRecord, row: TraceRow) -> None:
+        """Fill the row of a line, and pair answers with their requests.
+
+        Marked as odd are damaged lines, lines that are no message, and output outside of a turn.
+        """
         direction: Direction = "received" if record.kind == "received" else "sent"
         row.odd += _damage(record)
         message = row.message = understand(record.data)
@@ -195,6 +199,10 @@ class TraceConversation:
             row.odd.append("late")
 
     def _event(self, wire: _WireState, record: TraceRecord, row: TraceRow) -> None:
+        """Fill the row of a record that is no line: starts, signals, the exit, and lost records.
+
+        Only an exit that the host has not caused is marked as odd.
+        """
         match record.kind:
             case "trace":
                 row.detail = f"{record.by}, process {record.pid}"

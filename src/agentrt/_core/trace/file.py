@@ -65,6 +65,12 @@ class TraceFile:
             self._append(together, size)
 
     def _append(self, parts: list[bytes | memoryview], size: int) -> None:
+        """Append parts of `size` bytes in total. Raises `OSError`.
+
+        If the file was moved or deleted, a new one is opened; a full one is rotated. A write that
+        failed leaves half a line, so the next one starts with a newline. Large parts are not
+        copied.
+        """
         if self._fd < 0 or not self._is_ours():
             self.close()
             self._fd = self._open()
@@ -92,6 +98,11 @@ class TraceFile:
             self._fd = -1
 
     def _open(self) -> int:
+        """Open the file for appending, with access for this user only, and write a header.
+
+        Raises `OSError` for a file that is no trace, no regular file, or belongs to another user:
+        its content must not be changed.
+        """
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
         fd = os.open(self.path, flags, FILE_MODE)
         try:

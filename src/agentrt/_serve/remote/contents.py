@@ -80,6 +80,11 @@ def _cuts(value: Any) -> Iterator[Cut]:
 
 
 def _filled(value: Any, texts: Mapping[str, str]) -> Any:
+    """Put the requested texts into a value, in place of its previews.
+
+    `texts`: the missing texts, by their place. A preview that keeps its end gets the beginning; a
+    value that was sent as JSON text is decoded. Texts that were not fetched stay cut.
+    """
     if isinstance(value, list | tuple):
         return [_filled(each, texts) for each in value]
     if not isinstance(value, dict):
