@@ -35,7 +35,8 @@ class Client:
         self.heard: list[dict[str, Any]] = []
         self._asked: dict[Any, str] = {}
         self._next = 0
-        self.outcome: dict[str, Any] = {"outcome": "selected", "optionId": "yes"}
+        self.outcome: dict[str, Any] | None = {"outcome": "selected", "optionId": "yes"}
+        """The answer to each permission request; None: the test answers."""
 
     async def read(self, until: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """Read up to and including the first message that fits."""
@@ -44,7 +45,7 @@ class Client:
             self.heard.append(message)
             if self.version == 2:
                 self._check(message)
-            if message.get("method") == "session/request_permission":
+            if message.get("method") == "session/request_permission" and self.outcome is not None:
                 self.write(id=message["id"], result={"outcome": self.outcome})
             if until(message):
                 return message
@@ -312,6 +313,50 @@ async def test_clients_of_both_versions_see_the_same_conversation(
         users = [u for u in two.updates() if u["sessionUpdate"] == "user_message"]
         assert [u["content"][0]["text"] for u in users] == ["from one", "from two"]
         assert "state_update" not in {u["sessionUpdate"] for u in one.updates()}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("second", ["yes", "no", "nonsense"])
+async def test_the_second_of_two_answers_is_ignored(
+    second: str, version: int, tmp_path: Path
+) -> None:
+    """Also if it comes before the first is stored, so that no client can know of that."""
+    async with (
+        agentrt.store.open_store(tmp_path / "sessions.db") as store,
+        site(asking, permissions=ask, store=store) as hub,
+    ):
+        one, session = await opened(hub)
+        two = Client(hub, version)
+        await two.ask("initialize", **{**START, "protocolVersion": version})
+        resume = "session/resume" if version == 2 else "session/load"
+        await two.ask(resume, sessionId=session, cwd="/", mcpServers=[])
+        one.outcome = two.outcome = None
+        one.prompt(session, "go")
+        asked = [
+            await each.read(lambda message: message.get("method", "").endswith("permission"))
+            for each in (one, two)
+        ]
+        for client, question, option in zip((one, two), asked, ("yes", second), strict=True):
+            outcome = {"outcome": "selected", "optionId": option}
+            client.write(id=question["id"], result={"outcome": outcome})
+        assert (await one.idle())["stopReason"] == "end_turn"
+        await two.read(lambda message: "agent_message_chunk" in json.dumps(message))
+        assert two.updates()[-1]["content"]["text"] == "yes"
+
+
+async def test_an_answer_after_the_session_was_closed_is_ignored(
+    autojump_clock: MockClock,
+) -> None:
+    async with site(asking, permissions=ask) as hub:
+        client, session = await opened(hub)
+        client.outcome = None
+        client.prompt(session, "go")
+        asked = await client.read(lambda message: "permission" in message.get("method", ""))
+        close = client.request("session/close", sessionId=session)
+        outcome = {"outcome": "selected", "optionId": "yes"}
+        client.write(id=asked["id"], result={"outcome": outcome})
+        await client.answer(close)
+        assert (await client.ask("session/list"))["sessions"] == []
 
 
 async def test_what_version_2_does_not_have_is_refused() -> None:

@@ -66,21 +66,25 @@ class AcpQuestions:
         """Take the client's answer. An answer that fits no option, or a missing one, never counts
         as yes.
         """
-        if asked.request not in asked.feed.log.state.permissions:
-            return  # another client has answered it
-        self._open[asked.feed].pop(asked.request)
-        session = self._sessions.get(asked.feed.log.session)
-        taken = False
+        if self._open.get(asked.feed, {}).pop(asked.request, None) is None:
+            return  # another client has answered it, or this one has left the session
+        result = said.result if isinstance(said.result, dict) else {}
+        if not self._carry_out(asked, partial(_take_answer, result=result)):
+            self._carry_out(asked, _dismiss)
+
+    def _carry_out(
+        self, asked: _SentQuestion, take: Callable[[AnySession, _SentQuestion], bool]
+    ) -> bool:
+        """Return the result of `take`, or False if it fails.
+
+        It fails if another client has answered: that may not be in the log yet.
+        """
         try:
             with self._answering():
-                taken = _take_answer(
-                    session, asked, said.result if isinstance(said.result, dict) else {}
-                )
+                return take(self._sessions.get(asked.feed.log.session), asked)
         except Exception as error:
             as_refusal(error)  # logs an unexpected error
-        if not taken:
-            with self._answering():
-                session.dismiss(asked.request)
+            return False
 
     def _ask(self, feed: Feed, updates: Updates, ask: PermissionOpened) -> bytes:
         """Return the request to the client: for a permission, a form, or a visit to a URL."""
@@ -124,4 +128,9 @@ def _take_answer(session: AnySession, asked: _SentQuestion, result: JsonObject) 
         session.answer(asked.request, str(outcome.get("optionId")))
     else:
         return False
+    return True
+
+
+def _dismiss(session: AnySession, asked: _SentQuestion) -> bool:
+    session.dismiss(asked.request)
     return True
