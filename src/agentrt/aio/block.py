@@ -95,6 +95,11 @@ class TrioBlock(AbstractAsyncContextManager[T], Generic[T]):
             self._entered.set()
 
     async def _stay(self) -> None:
+        """Wait until asyncio's side has left the block.
+
+        If the Trio side is cancelled first, the task of asyncio is cancelled, and this waits until
+        it has left: the resources of the block must not be closed while it uses them.
+        """
         try:
             await self._left.wait()
         except trio.Cancelled:

@@ -89,6 +89,10 @@ class Guest:
         self.over.set()
 
     async def _main(self) -> None:
+        """Keep the nursery of all calls open until the run is cancelled.
+
+        Ctrl-C is kept for asyncio's side if its loop has no handler.
+        """
         async with bare_errors(), trio.open_nursery() as self.nursery:
             self.ready.set()
             try:
@@ -196,6 +200,7 @@ async def guest() -> AsyncIterator[Guest]:
 
 
 def _running_loop() -> asyncio.AbstractEventLoop:
+    """Return asyncio's running loop. Raises `LocalProtocolError` if there is none."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError as error:

@@ -83,6 +83,12 @@ def _is_async(function: object) -> bool:
 
 
 def _policy(guest: Guest, policy: Policy) -> Policy:
+    """Return a policy for Trio's side that calls the program's policy.
+
+    An async policy is called in asyncio's loop. One that only returns an awaitable is called here,
+    and its answer is awaited there.
+    """
+
     async def later(request: PermissionRequest) -> Decision:
         decision: Decision = await guest.call_back(policy, request)  # type: ignore[arg-type]
         return decision
@@ -104,6 +110,11 @@ def _provided(guest: Guest, given: Provided, view: View) -> Provided:
 
 
 def _tool(guest: Guest, tool: Tool, view: View) -> Tool:
+    """Return the tool with its function called in asyncio's loop.
+
+    A function that is not async stays as it is, since it runs in a thread. The context shows views
+    of the session and the turn.
+    """
     if tool.function is not None and not _is_async(inspect.unwrap(tool.function)):
         return tool  # it runs in a thread
 
@@ -116,6 +127,8 @@ def _tool(guest: Guest, tool: Tool, view: View) -> Tool:
 
 
 def _hook(guest: Guest, hook: Hook, view: View) -> Hook:
+    """Return the hook with its function called in asyncio's loop, and a view of the turn."""
+
     async def ask(given: JsonObject) -> JsonObject | None:
         return await guest.call_back(hook.function, given)
 

@@ -72,6 +72,11 @@ def _giving(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _view_of(kind: type[Any], *giving: str, **own: Any) -> type[Any]:
+    """Return a subclass whose coroutines can be awaited from asyncio.
+
+    `giving`: names of methods that return objects of Trio, which get views, too. `own`: members
+    that replace others. Names, docstrings and `isinstance` stay those of the class.
+    """
     members = {
         name: carried(member)
         for name, member in inspect.getmembers(kind, inspect.iscoroutinefunction)
@@ -141,6 +146,7 @@ async def _leave(
     error: BaseException | None,
     traceback: TracebackType | None,
 ) -> None:
+    """Leave a turn, from a task of asyncio or of Trio; the counterpart of `_enter`."""
     if trio.lowlevel.in_trio_task():
         await Turn.__aexit__(self, kind, error, traceback)
     else:

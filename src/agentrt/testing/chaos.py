@@ -100,6 +100,10 @@ class Chaos:
                 await prompt.cancelled.wait()
 
     async def _step(self, agent: FakeAgent) -> None:
+        """Do one thing that an agent does in a turn: ask, use a tool, think or write.
+
+        A tool may stay open, for the host to close at the end of the turn.
+        """
         faults = self._faults
         if self._chance(faults.ask):
             self._calls += 1
@@ -183,6 +187,7 @@ async def _run(
     args: tuple[object, ...],
     setup: Callable[[ScriptedAgents], object] | None = None,
 ) -> None:
+    """Run the program with scripted agents in place of real ones."""
     with standing_in(scripted):
         if setup is not None:
             setup(scripted)
@@ -202,6 +207,8 @@ def _saying(seed: int, changes: Mapping[str, Mutation]) -> Iterator[None]:
 
 
 class _ChaosTurn(Struct, frozen=True):
+    """A turn, reduced to what two runs must agree on: prompt, text and outcome."""
+
     asked: str
     said: str
     outcome: str
@@ -217,6 +224,7 @@ class _ChaosTurn(Struct, frozen=True):
         return cut_off or other.said.startswith(self.said)
 
     def equals(self, other: _ChaosTurn) -> bool:
+        """True if the turns are the same; a cancelled one may have less text."""
         cancelled = self.outcome == other.outcome == "cancelled"
         return self == other or (cancelled and self.begins(other))
 
@@ -236,6 +244,11 @@ def _turns(scripted: ScriptedAgents) -> dict[str, _Turns]:
 
 
 def _compare(now: _Turns, then: _Turns, *, whole: bool) -> None:
+    """Compare the turns of two runs.
+
+    `whole`: they must be the same, because the change is one that hosts must not notice. Otherwise
+    it is enough that each text belongs to its prompt. Raises `LogBroken`.
+    """
     same = len(now) == len(then) and all(map(_ChaosTurn.equals, now, then))
     if whole and not same:
         raise LogBroken(

@@ -66,6 +66,7 @@ class _LogCheck:
         self.requests: set[str] = set()
 
     def take(self, event: Event) -> None:
+        """Check one event against those before it. Raises `LogBroken`."""
         match event:
             case TurnStarted(turn=id):
                 self._begins(id)

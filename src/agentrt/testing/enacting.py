@@ -121,6 +121,7 @@ class RecordedAgent:
         return True
 
     def _prompt(self, prompt: Prompt, *, steers: bool) -> None:
+        """Send a recorded prompt, into the running turn if it was sent so and there is one."""
         if self._ahead:
             self._ahead.pop()
             return
@@ -180,6 +181,10 @@ class RecordedAgent:
                 self._session.dismiss(asked.request)
 
     def _answer_claude(self, asked: PermissionOpened | None, answer: Any) -> None:
+        """Give the recorded answer to a question of Claude Code: an option, a form, or no answer.
+
+        `asked`: the question in this session; None if the agent did not ask it here.
+        """
         if asked is None:
             return
         match answer:
@@ -206,6 +211,7 @@ def _decoded(record: TraceRecord) -> dict[str, Any]:
 
 
 def _prompt(body: dict[str, Any]) -> Prompt | None:
+    """Return the prompt in a message of any protocol; None if it is another message."""
     match body:
         case {"method": "session/prompt", "params": {"prompt": list(content)}} | {
             "type": "user",

@@ -89,6 +89,11 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
         """The ids of open tool calls that were begun with `use`, by the tool's name."""
 
     def _take(self, message: JsonObject) -> None:
+        """Take one message: control requests are answered, and a prompt goes to the script.
+
+        Around a prompt it sends what Claude Code sends: the state, the fate of the message and
+        `init`.
+        """
         match message["type"]:
             case "control_request":
                 self._requested(message["request_id"], message["request"])

@@ -78,6 +78,7 @@ class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
         """The items of the open calls, by id."""
 
     def _take(self, message: JsonObject) -> None:
+        """Take one message: an answer, a request with a handler, or one that does not exist."""
         params: JsonObject = message.get("params") or {}
         method = message.get("method")
         if method is None:
@@ -115,6 +116,7 @@ class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
         self.notify("thread/settings/updated", threadSettings=self._settings)
 
     def _opened(self, id: Any, params: JsonObject) -> None:
+        """Answer the start of a thread with its settings: those of the request, or the defaults."""
         self._settings = {
             "model": params.get("model") or self._models[0],
             "approvalPolicy": params.get("approvalPolicy") or "untrusted",

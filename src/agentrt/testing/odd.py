@@ -199,6 +199,7 @@ class MisbehavingAcpAgent(MisbehavingAgent):
     prompt: Any = None
 
     def take(self, message: Any) -> None:
+        """Take one message. The handshake is answered properly; misbehaviour starts in the turn."""
         match message.get("method"):
             case "initialize":
                 self.result(message["id"], {"protocolVersion": 1, "agentCapabilities": {}})

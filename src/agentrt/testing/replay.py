@@ -356,6 +356,10 @@ class _ReplayPlayer:
             self._end()  # also if the host has killed it
 
     async def _play(self, process: MemoryAgent) -> None:
+        """Play the records in order, with their pauses divided by the speed.
+
+        After the last one, the output ends, and the process stays until the host leaves.
+        """
         async with bare_errors(), trio.open_nursery() as nursery:
             nursery.start_soon(self._listen, process)
             before = self.records[0].t if self.records else 0.0
@@ -495,6 +499,11 @@ class _ReplayPlayer:
 
 
 def _expected(records: list[TraceRecord]) -> Iterator[tuple[int, _RecordedMessage]]:
+    """Yield the messages that the host must send, with the numbers of their records.
+
+    The content of some is not compared: redacted ones, and answers to requests that the agent
+    withdrew.
+    """
     withdrawn = set()
     for number, record in enumerate(records):
         if record.kind == "received":

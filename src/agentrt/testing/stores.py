@@ -100,6 +100,7 @@ def _check_sessions(backend: Backend) -> None:
 
 
 def _check_loaded(backend: Backend, reader: StoreReader, head: Head) -> None:
+    """Check that stored events, heads and records are loaded, and read in pages."""
     loaded = reader.load("first")
     assert loaded is not None
     _expect((loaded.epoch, loaded.next), ("epoch", 6), "epoch and next event")
@@ -129,6 +130,7 @@ def _check_repeated(backend: Backend, reader: StoreReader, first: SessionClaim) 
 
 
 def _check_lists(reader: StoreReader) -> None:
+    """Check the order, the filters and the pages of lists, and both searches."""
     latest, earlier = reader.sessions(SessionQuery())
     _expect((latest.session, earlier.session), ("second", "first"), "the latest comes first")
     _expect((earlier.prompt, earlier.title), ("look for needles", "A title"), "an entry")

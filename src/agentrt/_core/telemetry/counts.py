@@ -140,6 +140,7 @@ class Counted(Observation):
         self._cancelled = None
 
     def _turn_ended(self, event: TurnEnded) -> None:
+        """Count a finished turn: its outcome, durations, tokens, and its cost in dollars."""
         totals, agent = self._totals, self.agent
         totals.turns[agent, event.outcome] += 1
         if self._began is not None:

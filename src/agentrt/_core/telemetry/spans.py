@@ -300,6 +300,7 @@ class Spans:
             self._inside(item.parent)
 
     def _called(self, item: Item) -> None:
+        """Start the span of a tool call, inside the span of its turn or of the sub-agent's call."""
         tool = item.tool
         assert tool is not None
         assert self._turn is not None
@@ -406,6 +407,7 @@ class Spans:
             self._always["gen_ai.request.model"] = event.modes.model
 
     def _worked(self, event: TaskChanged) -> None:
+        """Start or end the span of a background task. It may outlive the turn that started it."""
         task = event.task
         key = f"task/{task.id}"
         if task.status not in ("running", "pending"):

@@ -130,6 +130,11 @@ class Traced(Observation):
         return self._tracer.start_span(f"execute_tool {tool}", outer, kind, attributes, None, start)
 
     def _start(self, start: SpanStart, outer: Context) -> Span:
+        """Start a span, and return it.
+
+        The span of a turn is linked to that of the turn before, unless the program gives it a
+        parent.
+        """
         parent = self._open.get(start.parent) if start.parent is not None else None
         context = outer if parent is None else trace.set_span_in_context(parent, _NOTHING)
         links = None
