@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from agentrt.config import ConfigError, load_config
 from agentrt.sandbox import Sandbox
@@ -101,18 +102,22 @@ def config_of(
 
 
 USER = '[sandbox]\nmode = "workspace"\nnetwork = ["a.example"]\nwrite = ["/srv"]\n'
+UNCHANGED = Sandbox(network=["a.example"], write=["/srv"])
 
 
 @pytest.mark.parametrize("trusted", [False, True])
 @pytest.mark.parametrize(
     ("project", "expected"),
     [
-        ("", Sandbox(network=["a.example"], write=["/srv"])),
-        ('[sandbox]\nmode = "offline"\n', Sandbox(network="none")),
-        ('[sandbox]\nnetwork = ["b.example"]\nwrite = ["/"]\n', Sandbox(network=())),
-        ('[sandbox]\nmode = "open-network"\nnested = true\n', Sandbox(network=["a.example"])),
-        ('[sandbox]\nhide = [".env"]\n', Sandbox(network="model", hide=[".env"])),
-        ('[sandbox]\nmode = "off"\n', Sandbox(network=["a.example"], write=["/srv"])),
+        ("", UNCHANGED),
+        ('[sandbox]\nmode = "offline"\n', Sandbox(network="none", write=["/srv"])),
+        ('[sandbox]\nnetwork = ["b.example"]\nwrite = []\n', Sandbox(network=())),
+        ('[sandbox]\nwrite = ["/", "/srv/../etc"]\n', UNCHANGED),
+        ('[sandbox]\nwrite = ["/srv/a"]\n', Sandbox(network=["a.example"], write=["/srv/a"])),
+        ('[sandbox]\nmode = "open-network"\nnested = true\n', UNCHANGED),
+        ('[sandbox]\nports = [8080]\nneeds = "landlock"\nread = ["/"]\n', UNCHANGED),
+        ('[sandbox]\nhide = [".env"]\n', structs.replace(UNCHANGED, hide=(".env",))),
+        ('[sandbox]\nmode = "off"\n', UNCHANGED),
     ],
 )
 def test_a_project_narrows_and_never_widens(

@@ -423,14 +423,14 @@ def _sandbox(table: JsonObject, narrowing: JsonObject, place: str) -> Sandbox | 
     """
     if not table and not narrowing:
         return None
-    from .sandbox.policy import narrowed, sandbox_from
+    from .sandbox.policy import narrowed, overlaid, sandbox_from
 
     try:
         given = sandbox_from(table) if table else None
     except (ValueError, TypeError) as error:
         raise ConfigError(f"sandbox: {error}") from None
     try:
-        return narrowed(given, sandbox_from(narrowing) if narrowing else None)
+        return narrowed(given, overlaid(given, narrowing) if narrowing else None)
     except (ValueError, TypeError) as error:
         raise ConfigError(f"{place}: sandbox: {error}") from None
 

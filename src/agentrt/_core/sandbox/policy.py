@@ -240,19 +240,29 @@ def check_narrower(outer: Sandbox, inner: Sandbox | None) -> Sandbox:
     return inner
 
 
+def overlaid(outer: Sandbox | None, settings: Mapping[str, Any]) -> Sandbox | None:
+    """Return a sandbox with these settings, and those of `outer` that they do not name.
+
+    Raises `ValueError` or `TypeError`.
+    """
+    given = sandbox_from(settings)
+    if outer is None or given is None:
+        return given
+    names = settings.keys() - {"mode"} | ({"network"} if "mode" in settings else set())
+    return structs.replace(outer, **{name: getattr(given, name) for name in names})
+
+
 def client_sandbox(outer: Sandbox | None, settings: Mapping[str, Any]) -> Sandbox | None:
     """Return a sandbox with settings of a client, which may only narrow `outer`.
 
     Raises `LocalProtocolError` for settings that are wrong or permit more.
     """
     try:
-        given = sandbox_from(settings)
+        inner = overlaid(outer, settings)
     except (ValueError, TypeError) as error:
         raise LocalProtocolError(f"sandbox: {error}") from error
-    if outer is None or given is None:
-        return given if outer is None else check_narrower(outer, None)
-    names = settings.keys() - {"mode"} | ({"network"} if "mode" in settings else set())
-    inner = structs.replace(outer, **{name: getattr(given, name) for name in names})
+    if outer is None or inner is None:
+        return inner if outer is None else check_narrower(outer, None)
     common = narrowed(outer, inner)
     assert common is not None
     added = {name: getattr(common, name) for name in ("hide", "programs", "limits")}
