@@ -298,6 +298,10 @@ def test_a_star_behind_a_blank_says_the_same_as_behind_a_colon(rule: str) -> Non
         ("ask", "agentrt.ask"),
         (True, "a function"),
         (7, "a function"),
+        (rules, "Did you mean agentrt.rules(…)?"),
+        (lambda: Allow(), "with one argument, the request"),
+        (lambda request, more: Allow(), "with one argument, the request"),
+        (Allow, "with one argument, the request"),
     ],
 )
 async def test_what_is_no_policy_is_refused_with_the_right_one(policy: Any, right: str) -> None:

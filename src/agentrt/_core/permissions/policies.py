@@ -481,8 +481,8 @@ class _Judged:
 
 
 def check_policy(policy: object, name: str = "permissions") -> None:
-    """Raise `ValueError` unless `policy` can be called."""
-    if callable(policy):
+    """Raise `ValueError` unless `policy` can be called with a request."""
+    if callable(policy) and _takes_request(policy):
         return
     wanted = {
         "allow": "allow_all",
@@ -497,6 +497,9 @@ def check_policy(policy: object, name: str = "permissions") -> None:
 
         close = get_close_matches(policy.casefold().replace("-", "_"), list(wanted), 1)
         meant = f"Did you mean agentrt.{wanted[close[0]]}? " if close else ""
+    elif callable(policy):
+        meant = "Did you mean agentrt.rules(…)? " if policy is rules else ""
+        meant = f"It cannot be called with one argument, the request. {meant}"
     else:
         meant = ""
     raise ValueError(
@@ -504,6 +507,19 @@ def check_policy(policy: object, name: str = "permissions") -> None:
         " agentrt.ask, agentrt.rules(allow=[…], deny=[…]), or a function that takes a"
         " PermissionRequest and returns a Decision"
     )
+
+
+def _takes_request(policy: Callable[..., object]) -> bool:
+    """Return True if a policy takes one argument, as far as its signature shows."""
+    if policy in DECISIONS:
+        return False
+    try:
+        inspect.signature(policy).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # callables of other languages may have no signature
+        return True
+    return True
 
 
 def for_agent(policy: Policy, agent: Agent) -> Policy:
