@@ -140,6 +140,27 @@ def test_a_question_on_a_phone_leaves_room_for_the_title_and_for_a_message(
     expect(page.locator("header.bar .phase")).to_contain_text("Needs your answer")
 
 
+@pytest.mark.parametrize(("width", "height"), [(320, 640), (320, 480), (360, 740)])
+def test_a_narrow_phone_shows_the_title(
+    shown: Shown, shoot: Shoot, width: int, height: int
+) -> None:
+    size = {"viewport": {"width": width, "height": height}, "has_touch": True, "is_mobile": True}
+    page = shown({"words": "word\n\n" * 60}, size)
+    turn(page, "say words")
+    shoot(page, f"title-{width}-{height}")
+    title = page.locator("header.bar h1").bounding_box()
+    header = page.locator("header.bar").bounding_box()
+    assert title is not None
+    assert header is not None
+    assert title["width"] >= 200
+    assert header["height"] <= 100
+    for button in page.locator("header.bar button:visible").all():
+        box = button.bounding_box()
+        assert box is not None
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+
+
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (640, 400), (390, 844), (320, 640)])
 def test_the_page_itself_never_scrolls_sideways(shown: Shown, width: int, height: int) -> None:
     page = shown({"session": MODES}, {"viewport": {"width": width, "height": height}})
