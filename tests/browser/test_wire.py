@@ -31,3 +31,7 @@ def test_what_the_server_and_the_agent_say_is_shown_while_one_looks(page: Page) 
     prompt = dialog.get_by_role("listitem").filter(has_text="to the agent")
     expect(prompt.filter(has_text="session/prompt hello ⇒ end_turn after")).to_be_visible()
     expect(dialog.get_by_role("listitem").filter(has_text="from the agent").first).to_be_visible()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    dialog.get_by_role("button", name="Copy all").click()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert "to the agent: session/prompt  hello  ⇒ end_turn after" in copied

@@ -53,11 +53,16 @@ class AgentWire extends Component {
 
   render() {
     const { rows } = this.state;
+    const copy = () => {
+      const lines = (rows ?? []).map((row) => `${time(row.t)} ${HEADS[row.kind] ?? "the process"}: ${described(row)}`);
+      copyText(lines.join("\n"));
+    };
     return (
       <section>
         <header>
           <h2>Agent protocol log</h2>
           <span>{rows?.length ? `last ${rows.length} rows` : rows ? "recording from now on" : "connecting…"}</span>
+          {rows && rows.length > 0 && <button onClick={copy}>Copy all</button>}
         </header>
         <ol class="frames" tabIndex={0}>
           {[...(rows ?? [])].reverse().map((row) => (
@@ -79,6 +84,8 @@ const HEADS: Record<string, string> = {
   stderr: "its standard error",
 };
 
+const time = (at: number): string => new Date(at * 1000).toISOString();
+
 function described({ kind, what, detail, count, took, answer, odd }: w.WireRow) {
   const words = [kind === "stderr" ? "" : what, count > 1 && `×${count}`, detail];
   if (took != null)
@@ -91,7 +98,7 @@ function described({ kind, what, detail, count, took, answer, odd }: w.WireRow) 
 function PageWire() {
   const all = frames();
   const copy = () => {
-    const lines = all.map(({ at, direction, text }) => `${new Date(at * 1000).toISOString()} ${direction} ${text}`);
+    const lines = all.map(({ at, direction, text }) => `${time(at)} ${direction} ${text}`);
     copyText(lines.join("\n"));
   };
   return (
