@@ -116,6 +116,12 @@ export function choose(session: string) {
   else history.replaceState(null, "", address);
 }
 
+/** Show a session that was just made, to write in it. */
+export function write(session: string) {
+  setUi({ writing: session });
+  choose(session);
+}
+
 export function say(text: string, level: "info" | "warning" | "error" = "info") {
   setModel((model) => note(model, level, text));
 }
@@ -222,7 +228,10 @@ export async function newSession(wanted: {
   agent_session?: string;
 }): Promise<string> {
   const ack = await ask("session", { op: wanted.agent_session ? "load" : "new", ...wanted });
-  if (ack.ok && ack.session) choose(ack.session);
+  if (ack.ok && ack.session) {
+    setUi({ creating: false }); // a dialog would keep the focus
+    write(ack.session);
+  }
   return ack.ok ? "" : (ack.error?.message ?? "The server did not answer.");
 }
 
@@ -232,7 +241,7 @@ export async function newSession(wanted: {
  */
 export async function fork(session: string, at?: string) {
   const ack = await send("session", { op: "fork", session, ...(at && { at }) });
-  if (ack.ok && ack.session) choose(ack.session);
+  if (ack.ok && ack.session) write(ack.session);
 }
 
 export const closeSession = (session: string): Promise<void> => leave("close", session);

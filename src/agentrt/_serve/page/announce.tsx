@@ -25,6 +25,10 @@ export function changes(before: Seat, after: Seat): string[] {
       if (isOver(item) && !(known && isOver(known))) words.push(finished(item));
     }
   }
+  for (const [request, ask] of after.view.permissions) {
+    // Who writes keeps the focus, and would not hear of it.
+    if (isWriting() && !before.view.permissions.has(request)) words.push(`Needs your answer: ${oneLine(ask.title, 200)}`);
+  }
   if (before.view.turns !== after.view.turns) {
     for (const turn of after.view.turns.values()) {
       if (turn.outcome && !before.view.turns.get(turn.id)?.outcome)
@@ -33,6 +37,11 @@ export function changes(before: Seat, after: Seat): string[] {
   }
   return words.filter(Boolean);
 }
+
+const isWriting = (): boolean => {
+  const at = document.activeElement;
+  return at instanceof HTMLTextAreaElement && at.value !== "";
+};
 
 function finished(item: w.Item): string {
   if (item.type === "text") return oneLine(item.text, LONGEST);
@@ -50,6 +59,7 @@ export function announce() {
   const [seat, { session }] = [seatNow(), ui()];
   if (seat === last.seat) return;
   const fresh = seat && last.seat && last.session === session ? changes(last.seat, seat) : [];
+  if (seat && last.session !== session) fresh.push(`Session ${oneLine(seat.view.title || seat.view.state.agent.name, 120)}.`);
   if (fresh.length || last.session !== session) said.value = fresh;
   last = { seat, session };
 }

@@ -123,6 +123,12 @@ function recall(event: KeyboardEvent, text: string) {
   setDraft(asked[next] ?? "");
 }
 
+/** The button goes away with the turn: the focus goes to the field, unless that shows a keyboard on the screen. */
+function stopHere() {
+  void stop();
+  if (!touched()) field()?.focus();
+}
+
 const HINT = "Message the agent, or type / for commands and @ for files";
 
 async function picked({ currentTarget: target }: TargetedEvent<HTMLInputElement>) {
@@ -191,7 +197,7 @@ export function Composer({ seat, offline, reading }: { seat: Seat | undefined; o
           </button>
         )}
         {busy && (
-          <button type="button" class="stop" disabled={stopping} onClick={stop}>
+          <button type="button" class="stop" disabled={stopping} onClick={stopHere}>
             {icon("stop")}
             {stopping ? "Stopping…" : "Stop"}
           </button>

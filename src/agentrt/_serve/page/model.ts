@@ -1,6 +1,8 @@
 // The page's own values of each session, derived from its events, and the notes for the user. All else
 // that the server has sent is kept by the client (client.js).
 
+import { TOOL } from "./tools.js";
+
 /** Notes that are kept to be read again. */
 const NOTES = 20;
 
@@ -35,7 +37,7 @@ export const observer = ({
         if (event.code === "files_changed") {
           const { turn, before } = event.data as { turn: string; before: number };
           undo = new Map(undo).set(turn, before);
-        } else tell(event.level, event.message);
+        } else if (!isAboutOwnTool(event)) tell(event.level, event.message);
         if (event.code === "agent_restarted") forgot = event.level === "warning";
       } else if (event.kind === "turn.started" && event.prompt?.some(retells)) forgot = false;
     }
@@ -43,6 +45,10 @@ export const observer = ({
   },
   listed,
 });
+
+/** True for a notice that concerns only the tool of this page: for the user, nothing is missing. */
+const isAboutOwnTool = ({ code, data }: { code: string; data?: unknown }): boolean =>
+  code === "tools_not_fetched" && (data as { tools: string[] }).tools.every((name) => name === TOOL.name);
 
 const retells = (block: w.Block): boolean => block.type === "text" && block.text.startsWith(RETOLD);
 

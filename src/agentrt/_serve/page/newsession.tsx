@@ -5,7 +5,7 @@ import { ask, newSession } from "./actions.js";
 import { copy } from "./code.js";
 import { icon, instead } from "./html.js";
 import { oneLine } from "./safe.js";
-import { field, model, setUi, ui } from "./store.js";
+import { model, setUi, ui } from "./store.js";
 
 /** Folders that are offered again. */
 const RECENT = 5;
@@ -55,9 +55,7 @@ export class NewSession extends Component<NewSessionProps> {
     });
     button.disabled = false;
     button.textContent = "Start";
-    if (refused) return setUi({ refused });
-    setUi({ creating: false });
-    setTimeout(() => field()?.focus(), 50);
+    if (refused) setUi({ refused });
   });
 
   render({ first }: NewSessionProps) {

@@ -1,7 +1,7 @@
 // One's own messages: edit one, or send it again. Where the agent can, in a copy of the conversation
 // that ends before it; the first conversation stays as it is.
 
-import { ask, choose, fetchAll, prompt, say, send } from "./actions.js";
+import { ask, fetchAll, prompt, say, send, write } from "./actions.js";
 import { wordsOf } from "./content.js";
 import { cutsOf } from "./cuts.js";
 import { iconButton } from "./html.js";
@@ -44,7 +44,7 @@ async function repeat(item: w.Item, edits: boolean) {
   const text = wordsOf(content);
   const session = await place(before, item);
   if (session === null) return;
-  if (session !== before) choose(session);
+  if (session !== before) write(session);
   if (edits) {
     const draft = ui().drafts.get(session)?.trim();
     const files = content.filter(({ type }) => type !== "text" && type !== "resource_link");
@@ -54,7 +54,7 @@ async function repeat(item: w.Item, edits: boolean) {
       attached: new Map(ui().attached).set(session, attached),
       atEnd: true,
     });
-    setTimeout(() => field()?.focus(), 50);
+    if (session === before) field()?.focus();
   } else if (session === before && session === ui().session) await prompt(content, text, "queue");
   else {
     const ack = await ask("prompt", { session, content });

@@ -268,6 +268,7 @@ class Question extends Component<QuestionProps> {
             <button
               key={option.id}
               class={option.kind}
+              aria-keyshortcuts={index < 9 ? String(index + 1) : undefined}
               aria-describedby={option.kind.startsWith("reject") ? undefined : why}
               aria-disabled={blocked || (unread && !option.kind.startsWith("reject"))}
               onClick={() => this.give({ option: option.id })}>

@@ -24,6 +24,7 @@ export function StatusBar({ seat, offline }: { seat: Seat | undefined; offline: 
           class="quiet where"
           disabled={offline}
           title={`Files of ${oneLine(summary.cwd, 500)}`}
+          aria-label={`Files of ${oneLine(baseName(summary.cwd) || "/", 40)}${branch ? `, branch ${oneLine(branch, 40)}` : ""}`}
           onClick={() => openFile()}>
           {icon("folder")}
           <span>{oneLine(baseName(summary.cwd) || "/", 40)}</span>

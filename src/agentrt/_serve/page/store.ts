@@ -44,6 +44,7 @@ const store: { model: Model; ui: Ui } = {
     drafts: new Map(),
     attached: new Map(),
     editing: new Map(),
+    writing: null,
     panel: null,
     viewing: null,
     creating: false,

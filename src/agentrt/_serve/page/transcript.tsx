@@ -11,7 +11,7 @@ import { sameShape, tree, type Outline } from "./shape.js";
 import { sendingHere } from "./pending.js";
 import { Row, Run, Sent } from "./rows.js";
 import type { RowOf } from "./runs.js";
-import { beforePainting, listen, model, setUi, ui } from "./store.js";
+import { beforePainting, field, listen, model, setUi, ui } from "./store.js";
 import { Windowed } from "./windowed.js";
 
 /** Pixels from the beginning at which whoever scrolls up gets what was before. */
@@ -45,6 +45,8 @@ export class Transcript extends Component<TranscriptProps> {
     this.following.start(box);
     // After what has changed is drawn, also when the browser shows no frames.
     this.unlisten = listen(() => this.followSoon());
+    const { writing, session } = ui();
+    if (writing === session) (setUi({ writing: null }), field()?.focus());
     box.addEventListener("scroll", () => box.scrollTop < TOP && !ui().atEnd && lookBack(), { passive: true });
   }
 

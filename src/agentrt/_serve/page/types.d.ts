@@ -116,6 +116,8 @@ declare global {
     attached: ReadonlyMap<string, readonly Attachment[]>;
     /** The waiting prompt that is being edited. */
     editing: ReadonlyMap<string, string>;
+    /** The session whose message field gets the focus when it is drawn. */
+    writing: string | null;
     panel: "sessions" | "settings" | "frames" | "shortcuts" | "files" | "palette" | "outline" | "changes" | null;
     /** The file that is shown, relative to the session's folder, and its line. */
     viewing: { path: string; line: number | null } | null;
