@@ -49,8 +49,8 @@ def read() -> None:
     inbox.put(None)
 
 
-def update(what: str, **fields: Any) -> None:
-    told = {"sessionUpdate": what, **fields}
+def update(sessionUpdate: str, **fields: Any) -> None:
+    told = {"sessionUpdate": sessionUpdate, **fields}
     send({"method": "session/update", "params": {"sessionId": "s1", "update": told}})
 
 
@@ -106,7 +106,8 @@ def do(word: str, rest: str) -> None:
             tool(rest, kind="execute", rawInput={"command": rest})
         case "delegate":  # to a sub-agent, which takes a step until it is stopped
             able = {"cancel": {}}
-            update("subagent_update", sessionId="child", title=rest, capabilities=able)
+            title = TEXTS.get(rest, rest)
+            update("subagent_update", sessionId="child", title=title, capabilities=able)
             step = {"toolCallId": "inner", "title": "look around", "status": "in_progress"}
             told = {"sessionId": "child", "update": {"sessionUpdate": "tool_call", **step}}
             send({"method": "session/update", "params": told})
@@ -114,6 +115,8 @@ def do(word: str, rest: str) -> None:
             cancelled.clear()
             state = {"state": "idle", "stopReason": "cancelled"}
             update("subagent_update", sessionId="child", state=state)
+        case "update":  # one that is written down
+            update(**TEXTS[rest])
         case "show":
             call = tool(rest, kind="edit")
             update("tool_call_update", toolCallId=call, **{"status": "completed", **TEXTS[rest]})

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+FROZEN_CPU_MS = 200
+"""The CPU time of one task of the page, during which it answers no click."""
 
 WORK = {
     *("EventDispatch", "FunctionCall", "HitTest", "Layout", "Paint", "PrePaint"),
@@ -57,3 +66,21 @@ def _names_main_thread(event: dict[str, Any]) -> bool:
     return bool(
         event.get("name") == "thread_name" and event["args"].get("name") == "CrRendererMain"
     )
+
+
+class Tasks:
+    """The tasks of the page's main thread, from a trace of the browser."""
+
+    longest_ms = 0.0
+    """The CPU time of the longest one."""
+
+    @contextmanager
+    def traced(self, page: Page) -> Iterator[None]:
+        browser = page.context.browser
+        assert browser is not None
+        browser.start_tracing(page=page, categories=["toplevel", "devtools.timeline"])
+        try:
+            yield
+        finally:
+            trace = browser.stop_tracing()
+        self.longest_ms = max(self.longest_ms, *tasks_ms(json.loads(trace)))

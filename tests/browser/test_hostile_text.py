@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 
 from browser.kit import phase, scripted, serving, turn
 from browser.pages import NewPage, Page, Worker, expect
-from browser.tasks import tasks_ms
+from browser.tasks import FROZEN_CPU_MS, Tasks
 
 ESC = "\x1b"
 HUGE = 2**31 - 1
@@ -64,8 +63,6 @@ MARKDOWN = {
     "nested": "".join("  " * depth + "- a\n" for depth in range(30)) * 1_000,
     "clusters": ("a" + "\u0301" * 50) * 20_000,
 }
-FROZEN_CPU_MS = 200
-"""The CPU time of one task of the page, during which it answers no click."""
 BEATS = """() => {
   window.beats = { count: 0, longest: 0 };
   let last = performance.now();
@@ -106,21 +103,6 @@ def page(tmp_path: Path, new_page: NewPage) -> Iterator[Page]:
         phase(page, "Idle")
         page.evaluate(BEATS)
         yield page
-
-
-class Tasks:
-    """The tasks of the page's main thread, from a trace of the browser."""
-
-    longest_ms = 0.0
-    """The CPU time of the longest one."""
-
-    @contextmanager
-    def traced(self, page: Page) -> Iterator[None]:
-        browser = page.context.browser
-        assert browser is not None
-        browser.start_tracing(page=page, categories=["toplevel", "devtools.timeline"])
-        yield
-        self.longest_ms = max(self.longest_ms, *tasks_ms(json.loads(browser.stop_tracing())))
 
 
 def beats(page: Page, name: str) -> float:
