@@ -107,3 +107,18 @@ def test_a_phone_shows_what_a_question_and_its_call_are(server: Server, new_page
     assert words["width"] > 90
     assert title is not None
     assert title["width"] > 90
+
+
+def test_the_changes_take_the_focus_and_give_it_back(demo: Server, new_page: NewPage) -> None:
+    page = new_page(demo.link())
+    started(page)
+    turn(page, "list the files")
+    page.get_by_role("log").focus()
+    page.keyboard.press("Control+k")
+    page.keyboard.type("changes")
+    page.keyboard.press("Enter")
+    changes = page.get_by_role("region", name="Changes")
+    expect(changes).to_be_focused()
+    changes.get_by_role("button", name="Close").press("Enter")
+    expect(changes).to_have_count(0)
+    expect(page.get_by_role("log")).to_be_focused()

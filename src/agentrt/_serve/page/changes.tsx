@@ -53,12 +53,19 @@ export class Changes extends Component<ChangesProps> {
   });
   found: w.Item[] = [];
 
+  box: HTMLElement | null = null;
+  /** The element that has the focus again when this is closed. */
+  before = document.activeElement;
+
   componentDidMount() {
     this.compare();
+    this.box?.focus({ preventScroll: true });
   }
 
   componentWillUnmount() {
     this.gone = true;
+    const isWithin = this.box?.contains(document.activeElement);
+    if (isWithin && this.before instanceof HTMLElement) this.before.focus({ preventScroll: true });
   }
 
   compare = async () => {
@@ -83,7 +90,7 @@ export class Changes extends Component<ChangesProps> {
     );
     const files = changedFiles(this.parts.value, turn.value);
     return (
-      <section class="changes" aria-label="Changes">
+      <section class="changes" aria-label="Changes" tabIndex={-1} ref={(box) => void (this.box = box)}>
         <header>
           <h2>Changes</h2>
           {iconButton("close", "Close", () => setUi({ panel: null }))}
