@@ -1833,7 +1833,8 @@ export interface UncommittedFile {
  * - `number`: counts up for each folder. - `when`: `before` or `after` a turn, or `restore` for
  * the state that a restore replaced. - `session`: the session that made it. - `turn`: the turn, if
  * there was one. - `time`: seconds since 1970. - `files`: the number of files in it. - `left_out`:
- * files that are not in it because of their size or permissions (the first ones).
+ * files that are not in it because of their size or permissions, and nested repositories (the
+ * first ones).
  */
 export interface Checkpoint {
   /** Counts up for each folder. */
@@ -1848,7 +1849,10 @@ export interface Checkpoint {
   time: number;
   /** The number of files in it. */
   files: number;
-  /** Files that are not in it because of their size or permissions (the first ones). */
+  /**
+   * Files that are not in it because of their size or permissions, and nested repositories (the
+   * first ones).
+   */
   left_out: string[];
 }
 
@@ -1857,7 +1861,8 @@ export interface Checkpoint {
  *
  * - `undo`: the checkpoint of the files before it; restoring that one undoes it. - `changes`: the
  * files that were written or deleted. - `kept`: files that differ from the checkpoint but were
- * left alone: too large to be saved first, or ignored at that time.
+ * left alone: not saved first or at that time, ignored at that time, or in a folder that cannot be
+ * written.
  */
 export interface Restored {
   /** The checkpoint of the files before it; restoring that one undoes it. */
@@ -1865,8 +1870,8 @@ export interface Restored {
   /** The files that were written or deleted. */
   changes: FileChange[];
   /**
-   * Files that differ from the checkpoint but were left alone: too large to be saved first, or
-   * ignored at that time.
+   * Files that differ from the checkpoint but were left alone: not saved first or at that time,
+   * ignored at that time, or in a folder that cannot be written.
    */
   kept: string[];
 }
