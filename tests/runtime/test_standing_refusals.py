@@ -297,6 +297,53 @@ async def test_each_option_names_its_effect_and_its_scope() -> None:
     ]
 
 
+ALLOWS_LS = {"toolName": "Bash", "ruleContent": "ls"}
+HIDDEN: list[tuple[JsonObject, JsonObject]] = [
+    # a suggestion, and the part of it that a label shows
+    ({"rules": [ALLOWS_LS, {"toolName": "", "ruleContent": "rm:*"}]}, {}),
+    ({"rules": [ALLOWS_LS, "Bash(rm:*)", {"toolName": 5}, None]}, {}),
+    ({"rules": [ALLOWS_LS, {"toolName": "Bash", "ruleContent": ["rm"]}]}, {}),
+    ({"rules": [{**ALLOWS_LS, "ruleContents": "rm:*", "behavior": "allow"}]}, {}),
+    ({"rules": [ALLOWS_LS], "mode": "bypassPermissions", "directories": ["/"]}, {}),
+    (
+        {"type": "setMode", "mode": "acceptEdits", "rules": [{"toolName": "Bash"}]},
+        {"type": "setMode", "mode": "acceptEdits"},
+    ),
+    (
+        {
+            "type": "addDirectories",
+            "directories": ["/elsewhere", ["/"], None],
+            "rules": [ALLOWS_LS],
+        },
+        {"type": "addDirectories", "directories": ["/elsewhere"]},
+    ),
+]
+
+
+@pytest.mark.parametrize(("suggestion", "shown"), HIDDEN)
+async def test_an_option_sends_no_more_than_its_label_shows(
+    suggestion: JsonObject, shown: JsonObject
+) -> None:
+    sent: list[Any] = []
+
+    async def script(agent: FakeClaudeAgent) -> None:
+        answer = await agent.request(
+            "can_use_tool",
+            tool_name="Bash",
+            input={"command": "ls"},
+            tool_use_id="c1",
+            permission_suggestions=[{"type": "addRules", "behavior": "allow", **suggestion}],
+        )
+        sent.extend(answer["response"]["updatedPermissions"])
+
+    def choose(request: agentrt.PermissionOpened) -> str:
+        return request.options[1].id
+
+    await run(script, agentrt.ask, fake=FakeClaudeAgent, choose=choose)
+    whole = shown or {"type": "addRules", "behavior": "allow", "rules": [ALLOWS_LS]}
+    assert sent == [{**whole, "destination": "session"}]
+
+
 async def test_an_edit_may_be_allowed_for_good_without_a_mode() -> None:
     options = await offered(
         tool_name="Write",

@@ -50,7 +50,7 @@ _PLAIN_PATH: Final = re.compile(r"/[\w./ @+=,-]+", re.ASCII)
 
 def suggested(request: JsonObject) -> list[tuple[PermissionOption, list[JsonObject]]]:
     """Return the further options of a `can_use_tool` request, each with its updates."""
-    updates = objects(request.get("permission_suggestions"))
+    updates = [_shown_part(each) for each in objects(request.get("permission_suggestions"))]
     found: list[tuple[PermissionOption, list[JsonObject]]] = []
     if not request.get("suppress_always_allow_rule"):
         allowing = [update for update in updates if _allows(update)] or _for_file(request)
@@ -62,11 +62,31 @@ def suggested(request: JsonObject) -> list[tuple[PermissionOption, list[JsonObje
                 option = PermissionOption(f"mode:{mode}", name, ALLOW_ALWAYS, "mode")
                 found.append((option, [{**update, "destination": "session"}]))
             case {"type": "addDirectories", "directories": [*folders]} if folders:
-                named = ", ".join(map(str, folders))
+                named = ", ".join(folders)
                 name = f"Allow, and let the agent work in {named} in this session"
                 option = PermissionOption(f"folder:{named}", name, ALLOW_ALWAYS, "folder")
                 found.append((option, [{**update, "destination": "session"}]))
     return _distinct(found)
+
+
+def _shown_part(update: JsonObject) -> JsonObject:
+    """Return the part of a suggestion that the label of an option can show; only that is sent."""
+    destination = update.get("destination")
+    places = {"destination": destination} if destination in _SCOPES else {}
+    match update:
+        case {"type": "addRules", "behavior": "allow", "rules": [*rules]}:
+            shown = [
+                {key: rule[key] for key in ("toolName", "ruleContent") if rule.get(key)}
+                for rule in objects(rules)
+                if _rule(rule)
+            ]
+            return {"type": "addRules", "behavior": "allow", "rules": shown, **places}
+        case {"type": "setMode", "mode": str(mode)}:
+            return {"type": "setMode", "mode": mode, **places}
+        case {"type": "addDirectories", "directories": [*folders]}:
+            named = [folder for folder in folders if isinstance(folder, str) and folder]
+            return {"type": "addDirectories", "directories": named, **places}
+    return {}
 
 
 def describes_all(request: JsonObject) -> bool:
@@ -136,11 +156,12 @@ def _in_words(update: JsonObject) -> str:
 
 
 def _rule(rule: Any) -> str:
-    if not isinstance(rule, dict) or not isinstance(rule.get("toolName"), str):
+    if not isinstance(rule, dict):
         return ""
-    content = rule.get("ruleContent")
-    name: str = rule["toolName"]
-    if isinstance(content, str) and content.startswith("//"):
+    name, content = rule.get("toolName"), rule.get("ruleContent")
+    if not isinstance(name, str) or not name or not isinstance(content, str | None):
+        return ""
+    if content is not None and content.startswith("//"):
         content = content[1:]  # Claude's notation for an absolute path
     return f"{name}({content})" if content else name
 
