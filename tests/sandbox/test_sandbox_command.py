@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -54,6 +55,24 @@ def test_a_command_runs_in_the_sandbox_of_a_folder(agentrt_in: Agentrt, project:
 
 @pytest.mark.sandbox
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "status", "shown"), [(signal.SIGINT, 3, "got it\n"), (signal.SIGTERM, 143, "")]
+)
+def test_signals_reach_the_command_or_end_everything(
+    project: Path, tmp_path: Path, number: int, status: int, shown: str
+) -> None:
+    script = "trap 'echo got it; exit 3' INT; echo up; while :; do sleep 0.1; done"
+    words = [sys.executable, "-m", "agentrt", "sandbox", "--", "sh", "-c", script]
+    running = subprocess.Popen(
+        words, cwd=project, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert running.stdout is not None
+    assert running.stdout.readline() == "up\n"
+    os.killpg(running.pid, number)
+    rest, _ = running.communicate(timeout=60)  # until nothing inside holds the pipe
+    assert (rest, running.returncode) == (shown, status)
+
+
 def test_the_doctor_tests_the_machine(agentrt_in: Agentrt) -> None:
     done = agentrt_in("doctor", "--sandbox", "--json")
     found = json.loads(done.stdout)

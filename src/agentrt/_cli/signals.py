@@ -16,9 +16,14 @@ INTERRUPTED: Final = 128 + signal.SIGINT
 BROKEN_PIPE: Final = 128 + signal.SIGPIPE
 
 
-def ending_signals() -> list[signal.Signals]:
-    """Return the signals that are not ignored by the parent process, as under `nohup`."""
-    return [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+def ending_signals(*numbers: signal.Signals) -> list[signal.Signals]:
+    """Return the signals that are not ignored by the parent process, as under `nohup`.
+
+    `numbers`: the signals; default: all that end the program.
+    """
+    return [
+        number for number in numbers or _ENDING if signal.getsignal(number) is not signal.SIG_IGN
+    ]
 
 
 def let_the_next_one_kill() -> None:
@@ -27,8 +32,8 @@ def let_the_next_one_kill() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-async def until_signalled(work: Callable[[], Awaitable[int]]) -> int:
-    """Run `work`; returns its exit status, or that of a signal.
+async def until_signalled(work: Callable[[], Awaitable[int]], *numbers: signal.Signals) -> int:
+    """Run `work`; returns its exit status, or that of a signal. `numbers`: as in `ending_signals`.
 
     The first signal cancels it, which takes bounded time; a second one kills the process.
     """
@@ -41,7 +46,7 @@ async def until_signalled(work: Callable[[], Awaitable[int]]) -> int:
             let_the_next_one_kill()
             scope.cancel(reason=f"signal {number}")
 
-    with trio.open_signal_receiver(*ending_signals()) as signals:
+    with trio.open_signal_receiver(*ending_signals(*numbers)) as signals:
         async with bare_errors(), trio.open_nursery() as nursery:
             nursery.start_soon(obey, signals, nursery.cancel_scope)
             status = await work()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterable, Collection, Mapping, Sequence
 
 import trio
 
+from ..._base.nesting import bare_errors
 from ..errors import AgentNotFound, AgentStartError, LocalProtocolError, SandboxUnavailable
 from ..process.entry import EntryFailed, signalled_status
 from ..process.inherited import inherited
@@ -22,6 +23,7 @@ async def run_in_sandbox(
     env: Mapping[str, str] | None = None,
     agent: str = "",
     roots: Collection[str | os.PathLike[str]] = (),
+    interrupts: AsyncIterable[object] | None = None,
 ) -> int:
     """Run a command in a sandbox, with the standard streams of this process, until it has exited.
 
@@ -30,6 +32,8 @@ async def run_in_sandbox(
     - `cwd`, `roots`: the folders that can be written.
     - `env`: the complete environment; default as in `open_session`.
     - `agent`: the name of an agent in the catalogue, to see the sandbox as that agent does.
+    - `interrupts`: for each item, the command gets a SIGINT. It gets none from a terminal, because
+      it has a session of its own.
 
     Returns the exit status; negative: the signal that ended the command. Everything inside is
     killed when it has exited, or when this is cancelled; with Landlock, only the command itself.
@@ -44,7 +48,17 @@ async def run_in_sandbox(
     async with open_wall(policy, agent, cwd=folder, roots=more) as wall:
         wall.desk.questions.close()
         async with wall.start(command, given) as start:
-            return await _run(wall, start, folder)
+            async with bare_errors(), trio.open_nursery() as nursery:
+                if interrupts is not None:
+                    nursery.start_soon(_interrupt, start, interrupts)
+                status = await _run(wall, start, folder)
+                nursery.cancel_scope.cancel(reason="the command has exited")
+            return status
+
+
+async def _interrupt(start: SandboxStart, interrupts: AsyncIterable[object]) -> None:
+    async for _ in interrupts:
+        start.entry.interrupt()
 
 
 async def _run(wall: Wall, start: SandboxStart, folder: str) -> int:
@@ -56,7 +70,11 @@ async def _run(wall: Wall, start: SandboxStart, folder: str) -> int:
     """
     try:
         process = await trio.lowlevel.open_process(
-            list(start.argv), cwd=folder, env=start.env, pass_fds=start.pass_fds
+            list(start.argv),
+            cwd=folder,
+            env=start.env,
+            pass_fds=start.pass_fds,
+            start_new_session=True,
         )
     except OSError as error:
         raise SandboxUnavailable(f"bwrap cannot be run: {error.strerror}") from error
