@@ -9,8 +9,10 @@ from typing import Literal
 import pytest
 import trio
 
+from .expectations import EXPECTATIONS
 from .lab import Lab, model_server, prepare
-from .story import session_with
+from .story import session_with, until
+from .versions import PACKAGES
 
 pytestmark = [pytest.mark.real_agent]
 
@@ -21,6 +23,34 @@ async def test_the_providers_are_listed_by_a_raw_call(lab: Lab) -> None:
         async with session_with(lab) as (session, _):
             found = await session.call("providers/list")
     assert isinstance(found["providers"], list)
+
+
+@pytest.mark.parametrize("agent", ["codex-acp"])
+async def test_the_agents_title_is_set_by_a_raw_call(lab: Lab) -> None:
+    with trio.fail_after(120):
+        async with session_with(lab) as (session, _):
+            mine = {"sessionId": session.agent_session, "title": "Mine"}
+            await session.call("session/set_title", **mine)
+            await until(lambda: session.title == "Mine")
+
+
+OFFERED = {
+    "claude-agent-acp": {"providers", "systemPrompt"},
+    "codex-acp": {"providers", "systemPrompt", "title", "subagents"},
+}
+"""The drafts that an agent declares, apart from those of its own."""
+DRAFTS = {"providers", "systemPrompt", "title", "subagents", "archive", "status", "inject"}
+
+
+@pytest.mark.parametrize(
+    "agent", [name for name in EXPECTATIONS if PACKAGES[name].protocol == "acp"]
+)
+async def test_an_agent_declares_the_drafts_that_the_table_says(lab: Lab) -> None:
+    with trio.fail_after(120):
+        async with session_with(lab) as (session, _):
+            declared = session.capabilities["agent"]
+    names = {*declared, *declared.get("sessionCapabilities", {}), *declared.get("auth", {})}
+    assert names & DRAFTS == OFFERED.get(lab.agent, set())
 
 
 @pytest.mark.parametrize("version", [1, 2])

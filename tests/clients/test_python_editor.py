@@ -216,7 +216,8 @@ async def talk_with_cuts(home: Path, cuts: int) -> None:
         async with attached(last, home) as (two, _):
             await two.load_session(cwd=str(home), session_id=session, mcp_servers=[])
             assert last.shows == witness.shows
-            assert last.tools
+            assert last.text
+            assert last.tools or cuts < 10, "every prompt was lost with its client"
 
 
 @pytest.mark.parametrize("cuts", [2, pytest.param(30, marks=pytest.mark.slow)])
