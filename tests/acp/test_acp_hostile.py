@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from acp_kit import Peer, chunk, opened, update
+from msgspec import UNSET
 
-from agentrt.effects import StartFailed, TextReceived, TurnFinished
+from agentrt.effects import StartFailed, TextReceived, ToolCalled, TurnFinished
 from agentrt.events import Notice
 from agentrt.lowlevel import Effect
 
@@ -309,6 +310,18 @@ def test_an_update_without_a_session_or_content_costs_one_notice(params: Any) ->
     turn = Turn()
     turn.peer.say({"method": "session/update", "params": params})
     assert len(codes(turn.survives())) == 1
+
+
+@pytest.mark.parametrize("kind", ["tool_call", "tool_call_update"])
+def test_a_status_that_acp_does_not_have_is_no_status_and_is_reported(kind: str) -> None:
+    turn = Turn()
+    call = {"sessionUpdate": kind, "toolCallId": "c", "title": "x", "status": "meditating"}
+    turn.peer.say({"method": "session/update", "params": {"sessionId": "s1", "update": call}})
+    notice, called = turn.survives()
+    assert isinstance(notice, Notice)
+    assert isinstance(called, ToolCalled)
+    assert (notice.code, notice.data["status"]) == ("unknown_value", "meditating")
+    assert called.status is UNSET
 
 
 def test_an_update_sent_as_a_request_is_taken_and_answered() -> None:

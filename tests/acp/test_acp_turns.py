@@ -230,12 +230,6 @@ def test_a_tool_call_opens_changes_and_ends() -> None:
     ]
 
 
-def test_an_unknown_status_is_no_status() -> None:
-    peer, _ = running()
-    peer.update("tool_call_update", toolCallId="c", status="pondering")
-    assert peer.effects == [ToolCalled(id="c")]
-
-
 @pytest.mark.parametrize(
     "fields",
     [

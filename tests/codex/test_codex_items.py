@@ -42,6 +42,22 @@ def test_a_piece_with_a_wrong_field_stays_in_its_place() -> None:
     assert any(not isinstance(each, TextReceived) for each in others)  # the wrong one is reported
 
 
+@pytest.mark.parametrize(("when", "status"), [("started", "running"), ("completed", "completed")])
+def test_a_status_that_codex_did_not_have_is_reported(when: str, status: str) -> None:
+    effects = prompted().item(when, COMMAND | {"status": "meditating"})
+    assert only(effects, ToolCalled).status == status
+    notice = only(effects, Notice)
+    assert (notice.code, notice.data["status"]) == ("unknown_value", "meditating")
+
+
+def test_a_call_of_an_agent_that_was_interrupted_is_cancelled() -> None:
+    item = {"type": "collabAgentToolCall", "id": "a-1", "tool": "wait", "status": "interrupted"}
+    about = {"senderThreadId": "t-1", "receiverThreadIds": [], "agentsStates": {}}
+    effects = prompted().item("completed", item | about)
+    assert only(effects, ToolCalled).status == "cancelled"
+    assert [each for each in effects if isinstance(each, Notice)] == []
+
+
 def test_thoughts_and_answers_are_told_apart() -> None:
     thought = delta("hm", "reasoning/summaryTextDelta", "r-1")
     effects = prompted().says(thought, delta("yes"))

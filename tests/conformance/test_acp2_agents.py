@@ -11,12 +11,11 @@ import pytest
 from trio.testing import MockClock
 
 from agentrt.testing import Conformance, ConformanceFinding, check_agent
-from inside.conformance import unknown_messages
+from inside.conformance import CHECKS, checks_of, unknown_messages
 
 from . import test_acp_agents as version_1
 from .agent import PROMPTS, GoodAgent, Refused, Session
 from .agent2 import GoodAgent2
-from .test_acp_agents import CHECKS, checks_of
 
 TRANSCRIPTS = Path(__file__).parents[1] / "acp" / "transcripts2"
 

@@ -55,7 +55,15 @@ from .messages import (
     sub_agent_of,
 )
 from .settings import AcpSettings
-from .translate import commands_set, plan_set, tool_called, tool_name, usage_set, with_usage
+from .translate import (
+    TOOL_STATUS,
+    commands_set,
+    plan_set,
+    tool_called,
+    tool_name,
+    usage_set,
+    with_usage,
+)
 
 MAX_EARLY_UPDATES = 10_000
 """Limit of updates that are kept because they come too early to be reported. Real agents send
@@ -227,7 +235,12 @@ class AcpStream:
                 out.append(speech_of(update.content, thought, update.message_id, parent, replay))
             case AcpToolCall() | ToolCallUpdate():
                 self._remember(update)
-                out.append(tool_called(update, parent, replay))
+                out.append(self._tool_called(update, parent, replay))
+
+    def _tool_called(self, tool: ToolFields, parent: str | None, replay: bool) -> ToolCalled:
+        if tool.status is not None and tool.status not in TOOL_STATUS:
+            self._channel.unknown_value("tool call status", tool.status, tool)
+        return tool_called(tool, parent, replay)
 
     def _sub_agent(self, update: AcpMessage, replay: bool) -> str | None:
         """Return the tool call of the sub-agent that sent an update, or None if the agent does not
@@ -281,7 +294,7 @@ class AcpStream:
         tool = self._remember(update)
         parent = request.session_id if request.session_id in self._children else None
         parent = parent or self._sub_agent(update, False)
-        called = tool_called(update, parent, False)
+        called = self._tool_called(update, parent, False)
         called.opens = not known
         if known:
             called.status = UNSET  # the call continues as it was, below the question

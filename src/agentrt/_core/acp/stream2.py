@@ -204,21 +204,12 @@ class AcpStream2(AcpStream):
 
     def _state(self, update: StateUpdate) -> None:
         if update.state not in KNOWN_STATES:
-            self._unknown("state", update.state, update)
+            self._channel.unknown_value("state", update.state, update)
         if update.background is not None and update.state == "idle":
             self._list_background(update.background)
         self._stated(update)
         if update.background is not None and update.state != "idle":
             self._list_background(update.background)
-
-    def _unknown(self, what: str, value: str, raw: Struct) -> None:
-        self._channel.notice(
-            "info",
-            "unknown_value",
-            f"the agent sent the unknown {what} {value!r:.100}",
-            to_builtins(raw),
-            about=f"{what} {value}",
-        )
 
     # --- messages
 
@@ -370,7 +361,7 @@ class AcpStream2(AcpStream):
         if given is UNSET:
             return UNSET
         if given is not None and given not in STATUS_2:
-            self._unknown("tool call status", given, change)
+            self._channel.unknown_value("tool call status", given, change)
             return "running"
         return STATUS_2[given] if given is not None else "pending"
 
@@ -408,7 +399,7 @@ class AcpStream2(AcpStream):
             where = f"\n(in {subject.cwd})" if subject.cwd else ""
             asked.detail = [_as_detail(f"{subject.command}{where}")]
         else:
-            self._unknown("permission subject", subject.type, subject)
+            self._channel.unknown_value("permission subject", subject.type, subject)
         if request.description:
             asked.detail = [_as_detail(request.description), *(asked.detail or ())]
         return asked
@@ -563,7 +554,7 @@ class AcpStream2(AcpStream):
                 case BackgroundItem(type="subagent"):
                     continue  # `subagent_update` reports its state
                 case _:
-                    self._unknown("background work", item.type, item)
+                    self._channel.unknown_value("background work", item.type, item)
                     continue
             listed.add(id)
             if id not in self._background:

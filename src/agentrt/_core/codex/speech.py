@@ -33,6 +33,7 @@ STATUS: Final[dict[str, ItemStatus]] = {
     "completed": "completed",
     "failed": "failed",
     "declined": "denied",
+    "interrupted": "cancelled",
 }
 SHELL_FLAGS: Final = ("-c", "-lc")
 
@@ -199,6 +200,8 @@ class CodexTranslator:
             if item.aggregated_output and item.id not in self._shown:
                 called.content = [ToolText(Text(item.aggregated_output))]
             called.output = _without_none(exitCode=item.exit_code, durationMs=item.duration_ms)
+        if status is not None and status not in STATUS:
+            self._channel.unknown_value("status of an item", status, item)
         called.status = STATUS.get(status or "", "completed" if over else "running")
         if called.status == "running" and over:
             called.status = "completed"
@@ -276,7 +279,9 @@ def _describe_media(item: Item, called: ToolCalled) -> str | None:
                 images=[each.path for each in item.input_images or ()] or None,
             )
             called.content = _generated(item)
-            return "failed" if item.failure is not None else item.status
+            if item.failure is not None:
+                return "failed"
+            return item.status if item.status in STATUS else None  # any text, by the schema
         case _:
             called.title = _type(item)
     return None

@@ -132,6 +132,16 @@ class Channel:
             self.notice_dropped(dropped, raw, what)
         return message
 
+    def unknown_value(self, what: str, value: str, raw: Struct) -> None:
+        """Report a value that the protocol does not have. `what`: the meaning of its field."""
+        self.notice(
+            "info",
+            "unknown_value",
+            f"the agent sent the unknown {what} {value!r:.100}",
+            msgspec.to_builtins(raw),
+            about=f"{what} {value}",
+        )
+
     def notice_dropped(self, dropped: list[str], raw: Any, what: str) -> None:
         """Report the fields that were left out of a message."""
         self.notice(
