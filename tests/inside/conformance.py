@@ -5,7 +5,7 @@ A message that no table knows is looked for in recordings, which need no agent.
 
 from __future__ import annotations
 
-from agentrt._lab.conformance.checks import CHECKS, checks_of
+from agentrt._lab.conformance.checks import checks_of
 from agentrt._lab.conformance.unknown import unknown_messages
 
-__all__ = ["CHECKS", "checks_of", "unknown_messages"]
+__all__ = ["checks_of", "unknown_messages"]
