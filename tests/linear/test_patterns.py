@@ -36,7 +36,7 @@ class Effort(NamedTuple):
     most: int | None
 
 
-QUICK: Final = Effort((90, 180), ("\x00",), 24)
+QUICK: Final = Effort((80, 160), ("\x00",), 12)
 FULL: Final = Effort((150, 300), ENDS, None)
 
 MADE: Final = {
@@ -61,6 +61,10 @@ MADE: Final = {
         "agentrt._core.permissions.request_facts",
         "f'\\\\$(?:{name}(?![A-Za-z0-9_])|\\\\{{{name}\\\\}})'",
     ): "the name of a variable",
+    Unreadable(
+        "agentrt._core.process.inherited",
+        "'|'.join((f'(?:{prefix})(?:{rest})' for prefix, rest in words))",
+    ): "its result is looked at like a global",
     Unreadable("agentrt._core.trace.secrets", "pattern.encode()"): "its results are globals",
     Unreadable("agentrt.demo.search", "re.escape(text)"): "one literal",
     Unreadable("agentrt.demo.search", "re.escape(text.encode())"): "one literal",

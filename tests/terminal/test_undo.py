@@ -61,3 +61,5 @@ def test_undo_without_checkpoints_says_how_to_get_them(program: Program) -> None
     with talking(program) as it:
         it.line("/undo")
         it.expect("without checkpoints")
+        it.line("/quit")
+        assert it.ended() == 0
