@@ -156,7 +156,10 @@ async def attack(way: str, tier: str, base: Path) -> None:
         sandbox = Sandbox(read=read, needs="landlock")
     else:
         sandbox = Sandbox(read=read, hide=["hidden.txt", "secrets/"])
-    agent = agentrt.agents.acp([sys.executable, str(HERE / "shell_agent.py")], name="claude")
+    # Landlock cannot hide the project's settings of agents, so that they must be none of this one.
+    settings = () if tier == "landlock" else None
+    command = [sys.executable, str(HERE / "shell_agent.py")]
+    agent = agentrt.agents.acp(command, name="claude", project_files=settings)
 
     async def accept(stream: trio.SocketStream) -> None:
         await stream.aclose()

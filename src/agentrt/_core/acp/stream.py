@@ -239,7 +239,8 @@ class AcpStream:
 
     def _tool_called(self, tool: ToolFields, parent: str | None, replay: bool) -> ToolCalled:
         if tool.status is not None and tool.status not in TOOL_STATUS:
-            self._channel.unknown_value("tool call status", tool.status, tool)
+            about = {"call": tool.tool_call_id, "status": tool.status}
+            self._channel.unknown_value("tool call status", tool.status, about)
         return tool_called(tool, parent, replay)
 
     def _sub_agent(self, update: AcpMessage, replay: bool) -> str | None:

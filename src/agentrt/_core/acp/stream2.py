@@ -204,7 +204,7 @@ class AcpStream2(AcpStream):
 
     def _state(self, update: StateUpdate) -> None:
         if update.state not in KNOWN_STATES:
-            self._channel.unknown_value("state", update.state, update)
+            self._channel.unknown_value("state", update.state, {"state": update.state})
         if update.background is not None and update.state == "idle":
             self._list_background(update.background)
         self._stated(update)
@@ -361,7 +361,8 @@ class AcpStream2(AcpStream):
         if given is UNSET:
             return UNSET
         if given is not None and given not in STATUS_2:
-            self._channel.unknown_value("tool call status", given, change)
+            about = {"call": change.tool_call_id, "status": given}
+            self._channel.unknown_value("tool call status", given, about)
             return "running"
         return STATUS_2[given] if given is not None else "pending"
 
@@ -399,7 +400,7 @@ class AcpStream2(AcpStream):
             where = f"\n(in {subject.cwd})" if subject.cwd else ""
             asked.detail = [_as_detail(f"{subject.command}{where}")]
         else:
-            self._channel.unknown_value("permission subject", subject.type, subject)
+            self._channel.unknown_value("permission subject", subject.type, to_builtins(subject))
         if request.description:
             asked.detail = [_as_detail(request.description), *(asked.detail or ())]
         return asked
@@ -554,7 +555,7 @@ class AcpStream2(AcpStream):
                 case BackgroundItem(type="subagent"):
                     continue  # `subagent_update` reports its state
                 case _:
-                    self._channel.unknown_value("background work", item.type, item)
+                    self._channel.unknown_value("background work", item.type, to_builtins(item))
                     continue
             listed.add(id)
             if id not in self._background:

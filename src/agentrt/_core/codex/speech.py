@@ -201,7 +201,8 @@ class CodexTranslator:
                 called.content = [ToolText(Text(item.aggregated_output))]
             called.output = _without_none(exitCode=item.exit_code, durationMs=item.duration_ms)
         if status is not None and status not in STATUS:
-            self._channel.unknown_value("status of an item", status, item)
+            about = {"item": item.id, "status": status}
+            self._channel.unknown_value("status of an item", status, about)
         called.status = STATUS.get(status or "", "completed" if over else "running")
         if called.status == "running" and over:
             called.status = "completed"

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
+from ..model.content import JsonObject
 from ..model.driver import Effect, Write
 from ..model.events import Notice
 from ..model.repeats import NoticeLimiter
@@ -132,13 +133,16 @@ class Channel:
             self.notice_dropped(dropped, raw, what)
         return message
 
-    def unknown_value(self, what: str, value: str, raw: Struct) -> None:
-        """Report a value that the protocol does not have. `what`: the meaning of its field."""
+    def unknown_value(self, what: str, value: str, data: JsonObject) -> None:
+        """Report a value that the protocol does not have.
+
+        `what`: the meaning of its field. `data`: what is not shown elsewhere.
+        """
         self.notice(
             "info",
             "unknown_value",
             f"the agent sent the unknown {what} {value!r:.100}",
-            msgspec.to_builtins(raw),
+            data,
             about=f"{what} {value}",
         )
 
