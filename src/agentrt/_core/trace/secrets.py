@@ -114,7 +114,7 @@ _SIGNS: Final = (
         "variable",
         r"(?:setx|ENV|set -[A-Za-z]{1,4}) [A-Z0-9_]{0,60}"
         r"(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASS|CREDENTIALS?) |_auth(?:Token|) |requirepass "
-        rf"|config(?:ure)?(?: set| --?[a-z]{{1,20}}){{0,3}} [\w./:-]{{0,80}}(?i:{_STRONG}) ",
+        rf"|(?:config|configure)(?: set| --?[a-z]{{1,20}}){{0,3}} [\w./:-]{{0,80}}(?i:{_STRONG}) ",
     ),
     ("user", r"-(?:u|-user|U|-proxy-user)(?:[ =]|\\{0,63}[\"'])"),
     ("cookie", r"-[A-Za-z]{0,8}b(?:[ =]|\\{0,63}[\"'])|--cookie(?:[ =]|\\{0,63}[\"'])"),
