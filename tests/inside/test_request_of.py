@@ -12,7 +12,7 @@ from agentrt.permissions import (
     PermissionRequest,
 )
 
-CWD = "/work/project"
+CWD = "/shop/project"
 
 
 def test_a_request_is_made_of_what_the_driver_reported() -> None:
