@@ -42,6 +42,17 @@ def test_the_users_named_in_paths_are_looked_up_for_few_paths_only(
     assert len(looked_up) < 1000
 
 
+@pytest.mark.parametrize("many", ["~user{}/x", "folder{}/x", "x" * 30_000 + "{}"])
+@pytest.mark.parametrize("input", [{"file_path": "harmless.txt"}, {}], ids=["shown", "hidden"])
+def test_a_file_is_not_hidden_among_too_many_places(many: str, input: Any) -> None:
+    places = (*(many.format(number) for number in range(20_000)), ".vscode/tasks.json")
+    for locations in (places, places[-1:]):
+        request = asked("Edit", input, kind="edit", locations=locations)
+        assert denies("Edit(.vscode/**)", request)
+        allowed = agentrt.rules(allow=["Edit(**)"], otherwise=agentrt.deny_all)
+        assert isinstance(allowed(request), Deny)
+
+
 REMOVES: list[Any] = [
     {"Command": "rm x"},
     {"cmdline": "rm x"},

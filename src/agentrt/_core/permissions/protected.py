@@ -20,7 +20,7 @@ def protected_change(seen: RequestFacts) -> str | None:
     """
     if _WRITES.isdisjoint(seen.all_names) and not seen.request.changes:
         return None
-    places = [*(seen.places or ()), *seen.hinted]
+    places = [*(seen.places or ()), *(seen.hinted or ())]
     paths = {path for place in places for path in (place.named, *place.leads)}
     for path in sorted(paths):
         if entry := protected_file(_parts(path, seen.cwd)):

@@ -312,8 +312,10 @@ class RequestFacts:
 
     @cached_property
     def places(self) -> list[ResolvedPath] | None:
-        """Each path of the input and of the changes that it shows; None if there are none, or too
-        many."""
+        """Each path of the input and of the changes that it shows; None if there are none, or if
+        these or the hinted ones are too many."""
+        if self.hinted is None:
+            return None
         try:
             paths = [*find_paths(self.input, self.cwd), *self._absolute(self.request.changes)]
         except TooLarge:
@@ -321,12 +323,14 @@ class RequestFacts:
         return resolve_paths(paths)
 
     @cached_property
-    def hinted(self) -> list[ResolvedPath]:
-        """The paths that the agent claims the request is about."""
-        try:
-            return resolve_paths(self._absolute(self.request.locations)) or []
-        except TooLarge:
+    def hinted(self) -> list[ResolvedPath] | None:
+        """The paths that the agent claims the request is about; None if they are too many."""
+        if not self.request.locations:
             return []
+        try:
+            return resolve_paths(self._absolute(self.request.locations))
+        except TooLarge:
+            return None
 
     def _absolute(self, paths: Sequence[str]) -> list[str]:
         """Make paths absolute. Raises `TooLarge` before it looks up the user of a `~user`."""

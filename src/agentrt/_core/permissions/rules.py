@@ -254,7 +254,7 @@ class PermissionRule:
 
     def _judge_paths(self, seen: RequestFacts, pattern: PathPattern) -> Judgement:
         """Judge the paths in the input, in the changes that it shows, and in the agent's claims."""
-        places = [*(seen.places or ()), *seen.hinted]
+        places = [*(seen.places or ()), *(seen.hinted or ())]
         if any(True in pattern.fits(place, seen.cwd) for place in places):
             return Judgement(Verdict.YES)
         if seen.places is None:
