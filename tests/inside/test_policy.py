@@ -5,6 +5,7 @@ Sandboxes are compared for generated pairs, also where the machine cannot build 
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import msgspec
@@ -88,6 +89,21 @@ def test_a_narrowed_sandbox_permits_exactly_what_both_permit(
 def test_a_sandbox_is_within_itself_and_within_no_sandbox(sandbox: Sandbox) -> None:
     assert check_narrower(sandbox, sandbox) == sandbox
     assert narrowed(None, sandbox) == sandbox == narrowed(sandbox, None)
+
+
+def test_each_path_is_looked_up_once_however_long_the_lists_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_up: list[str] = []
+    real = os.path.realpath
+    monkeypatch.setattr(os.path, "realpath", lambda path: looked_up.append(path) or real(path))
+    outer = Sandbox(write=[f"/srv/a{number}" for number in range(20)], read=["/opt/tools"])
+    inner = Sandbox(
+        write=[f"/srv/a1/b{number}" for number in range(200)],
+        read=[f"/opt/tools/c{number}" for number in range(200)],
+    )
+    assert narrowed(outer, inner) == inner
+    assert len(looked_up) == 20 + 1 + 200 + 200
 
 
 @given(SANDBOXES)

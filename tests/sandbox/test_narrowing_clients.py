@@ -41,6 +41,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"mode": "none"}, "there is no sandbox preset 'none'"),
     ({"ports": [0]}, "0 is not a port number"),
     ({"network": 7}, "network"),
+    ({"write": ["/var/lib/x/y"] * 501}, "write: at most 500 entries, not 501"),
+    ({"network": ["api.example"] * 501}, "network: at most 500 entries, not 501"),
+    ({"hide": ["x"] * 501}, "hide: at most 500 entries, not 501"),
+    ({"programs": {f"p{number}": "deny" for number in range(501)}}, "programs: at most 500"),
 ]
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from pathlib import PurePosixPath
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -23,6 +24,8 @@ Tier: TypeAlias = Literal["bwrap", "landlock"]
 """The mechanism of a sandbox: bubblewrap, or the weaker Landlock."""
 
 MAX_PORTS: Final = 32
+MAX_ENTRIES: Final = 500
+"""Entries of each list in a client's message or a file: lists are compared with each other."""
 MIN_PORT: Final = 1024
 _PROGRAM: Final = re.compile(r"[\w.+-]+")
 
@@ -187,6 +190,9 @@ def sandbox_from(table: Mapping[str, Any]) -> Sandbox | None:
         return None
     if not isinstance(mode, str):
         raise ValueError("mode must be the name of a preset")
+    for name, value in fields.items():
+        if isinstance(value, Sized) and not isinstance(value, str) and len(value) > MAX_ENTRIES:
+            raise ValueError(f"{name}: at most {MAX_ENTRIES} entries, not {len(value)}")
     base = as_sandbox(mode)
     assert base is not None
     try:
@@ -200,10 +206,11 @@ def narrowed(outer: Sandbox | None, inner: Sandbox | None) -> Sandbox | None:
     """Return a sandbox that permits only what both permit. None permits everything."""
     if outer is None or inner is None:
         return outer or inner
-    write = _common_paths(outer.write, inner.write)
+    places = _RealPaths()
+    write = places.common(outer.write, inner.write)
     visible, wanted = (*outer.write, *outer.read), (*inner.write, *inner.read)
-    seen = [path for path in inner.read if _is_below(path, visible)]
-    more = [path for path in _common_paths(visible, wanted) if not _is_below(path, (*seen, *write))]
+    seen = places.below(inner.read, visible)
+    more = places.outside(places.common(visible, wanted), (*seen, *write))
     return Sandbox(
         write=write,
         read=(*seen, *more),
@@ -290,22 +297,38 @@ def _least(first: int | None, second: int | None) -> int | None:
     return min(given) if given else None
 
 
-def _common_paths(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
-    """Return the paths that are at or below one of each list, as far as others do not cover them.
+class _RealPaths:
+    """Compares paths by their real forms. Each is looked up once."""
 
-    Those of the second list are kept as they are.
-    """
-    kept = [path for path in second if _is_below(path, first)]
-    more = [path for path in first if _is_below(path, second) and not _is_below(path, kept)]
-    return _union(kept, more)
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
 
+    def common(self, first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
+        """Return the paths at or below one of each list, as far as others do not cover them.
 
-def _is_below(path: str, folders: Iterable[str]) -> bool:
-    wanted = resolved(path)
-    return any(
-        wanted == folder or wanted.startswith(folder.rstrip("/") + "/")
-        for folder in map(resolved, folders)
-    )
+        Those of the second list are kept as they are.
+        """
+        kept = self.below(second, first)
+        return _union(kept, self.outside(self.below(first, second), kept))
+
+    def below(self, paths: Iterable[str], folders: Iterable[str]) -> list[str]:
+        """Return the paths that are one of the folders, or in one."""
+        roots = set(map(self._real, folders))
+        return [path for path in paths if not roots.isdisjoint(self._and_parents(path))]
+
+    def outside(self, paths: Sequence[str], folders: Iterable[str]) -> list[str]:
+        """Return the other paths."""
+        inside = set(self.below(paths, folders))
+        return [path for path in paths if path not in inside]
+
+    def _and_parents(self, path: str) -> Iterator[str]:
+        real = PurePosixPath(self._real(path))
+        return map(str, (real, *real.parents))
+
+    def _real(self, path: str) -> str:
+        if path not in self._known:
+            self._known[path] = resolved(path)
+        return self._known[path]
 
 
 def _common_network(outer: Sandbox, inner: Sandbox) -> Network | tuple[str, ...]:
@@ -319,9 +342,9 @@ def _common_network(outer: Sandbox, inner: Sandbox) -> Network | tuple[str, ...]
         return first if second == "all" else second
     ours, theirs = ([HostPattern(each) for each in hosts] for hosts in (first, second))
     common = [each for one in theirs for other in ours if (each := other.common(one)) is not None]
-    found = list(dict.fromkeys(common))
-    kept = [each for each in found if each in second]
-    more = [each for each in found if each not in second and not _is_covered(each, kept)]
+    found, named = list(dict.fromkeys(common)), set(second)
+    kept = [each for each in found if each in named]
+    more = [each for each in found if each not in named and not _is_covered(each, kept)]
     return (*kept, *more)
 
 
