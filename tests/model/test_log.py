@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt import Limits
 from agentrt.errors import EventsExpired
 from agentrt.events import (
     Event,
@@ -28,21 +27,10 @@ from agentrt.events import (
     Usage,
     UsageChanged,
 )
-from agentrt.lowlevel import Cursor, Log, SessionState
+from agentrt.lowlevel import Log, SessionState
 
+from .logs import drain, drain_numbered, fill, make_log
 from .talk import shown
-
-
-def make_log(events: int = 4096, size: int = 4 * 1024 * 1024) -> Log:
-    return Log("s1", "e1", Limits(recent_events=events, recent_events_bytes=size), SessionState())
-
-
-def fill(log: Log, *events: Event, batch: int = 1) -> None:
-    for number, event in enumerate(events, 1):
-        log.append(event)
-        if number % batch == 0:
-            log.publish()
-    log.publish()
 
 
 def titles(count: int, first: int = 1) -> list[Event]:
@@ -52,17 +40,6 @@ def titles(count: int, first: int = 1) -> list[Event]:
 def notices(count: int) -> list[Event]:
     """Events of which no two can be joined."""
     return [Notice("info", str(number), "") for number in range(count)]
-
-
-def drain(cursor: Cursor) -> list[Event]:
-    return [event for _, event in drain_numbered(cursor)]
-
-
-def drain_numbered(cursor: Cursor) -> list[tuple[int, Event]]:
-    found = []
-    while (event := cursor.pop()) is not None:
-        found.append((cursor.seq, event))
-    return found
 
 
 # --- numbers

@@ -727,6 +727,16 @@ def test_every_mode_of_the_catalogue_that_does_not_ask_is_known() -> None:
             assert (told is None) == (found.agent.protocol == "claude")
 
 
+def test_the_mode_in_which_agents_are_started_may_have_any_label() -> None:
+    started = [each.agent for each in agentrt.find_agents() if each.agent.quirks.mode is not None]
+    assert len(started) > 4
+    for agent in started:
+        standing = Standing(DENIES[0], agent)
+        for label in UNASKED_NAMES:
+            assert standing.mode_problem(str(agent.quirks.mode), label) is None, agent.name
+            assert standing.mode_problem("another", label) is not None or standing.binds
+
+
 # --- what an agent has its client do
 
 

@@ -234,11 +234,12 @@ class Standing:
     def mode_problem(self, mode: str, label: str = "") -> str | None:
         """Return the reason why the refusals would have no effect in a mode; None if they have.
 
-        `label`: the name of the mode for people, which may tell more than its id.
+        `label`: the name of the mode for people, which may be clearer than its id.
         """
         if self._agent is None or self.binds or not self.refuses_now:
             return None
-        if "*" in self._agent.quirks.unasked_modes:
+        quirks = self._agent.quirks
+        if "*" in quirks.unasked_modes or mode == quirks.mode:
             return None
         if not (is_unasked(mode, self._agent) or is_unasked(label, self._agent)):
             return None
