@@ -39,7 +39,7 @@ MODELS = [
 
 
 def thread(**more: Any) -> Json:
-    return {"id": THREAD, "preview": "", "cwd": "/work", "updatedAt": 7, "name": None, **more}
+    return {"id": THREAD, "preview": "", "cwd": "/shop", "updatedAt": 7, "name": None, **more}
 
 
 class Peer:
@@ -92,7 +92,7 @@ class Peer:
     # --- what most tests begin with
 
     def greet(self, opening: Opening | None = None) -> list[Effect]:
-        self.do(self.driver.start(opening or Opening(cwd="/work")))
+        self.do(self.driver.start(opening or Opening(cwd="/shop")))
         self.answers("initialize", {"userAgent": "agentrt/0.169.0 (Linux)"})
         self.answers("account/read", {"account": None, "requiresOpenaiAuth": False})
         return self.answers("model/list", {"data": MODELS})
@@ -138,7 +138,7 @@ COMMAND: Json = {
     "type": "commandExecution",
     "id": "c-1",
     "command": "/bin/bash -lc 'rm -rf build; ls'",
-    "cwd": "/work",
+    "cwd": "/shop",
     "status": "inProgress",
 }
 EDIT: Json = {

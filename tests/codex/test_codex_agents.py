@@ -80,7 +80,7 @@ def test_its_questions_belong_to_no_turn_and_outlive_a_cancel(peer: Peer) -> Non
         turnId="u-2",
         itemId="c-1",
         command="/bin/bash -lc ls",
-        cwd="/work",
+        cwd="/shop",
     )
     request = only(asked, DecisionRequested)
     assert request.background
@@ -141,7 +141,7 @@ def test_its_commands_end_when_it_is_stopped(peer: Peer) -> None:
     assert peer.last("thread/backgroundTerminals/list")["params"] == {"threadId": CHILD}
     child(peer, "turn/completed", turn=turn("interrupted"))
     listed = [
-        {"itemId": item, "processId": process, "command": "rm", "cwd": "/work", "output": ""}
+        {"itemId": item, "processId": process, "command": "rm", "cwd": "/shop", "output": ""}
         for item, process in ((COMMAND["id"], "p-1"), ("another", "p-2"))
     ]
     peer.answers("thread/backgroundTerminals/list", {"data": listed})

@@ -20,11 +20,11 @@ from .codex_kit import COMMAND, SETTINGS, TOOL, Json, Peer, only, thread
 
 def test_a_new_thread_is_started_in_the_folder_and_the_mode_asked_for() -> None:
     peer = Peer(tools=[TOOL])
-    opening = Opening(cwd="/work", roots=("/more",), mode="workspace-write", model="m-2")
+    opening = Opening(cwd="/shop", roots=("/more",), mode="workspace-write", model="m-2")
     started = only(peer.open(opening), Started)
     assert (started.session, started.agent_version, started.resumed) == ("t-1", "0.169.0", False)
     asked = peer.last("thread/start")["params"]
-    assert asked["runtimeWorkspaceRoots"] == ["/work", "/more"]
+    assert asked["runtimeWorkspaceRoots"] == ["/shop", "/more"]
     assert (asked["approvalPolicy"], asked["sandbox"]) == ("on-request", "workspace-write")
     assert asked["approvalsReviewer"] == "user"
     assert asked["model"] == "m-2"
@@ -46,7 +46,7 @@ def test_the_mode_the_models_and_the_effort_are_told() -> None:
 
 def test_an_earlier_thread_is_resumed_with_all_its_pages_of_history() -> None:
     peer = Peer()
-    peer.greet(Opening(cwd="/work", resume="t-1"))
+    peer.greet(Opening(cwd="/shop", resume="t-1"))
     peer.answers("thread/resume", {"thread": thread(), **SETTINGS})
     user = {"type": "userMessage", "id": "i-1", "content": [{"type": "text", "text": "hi"}]}
     said = {"type": "agentMessage", "id": "i-2", "text": "hello"}
@@ -68,7 +68,7 @@ def test_an_earlier_thread_is_resumed_with_all_its_pages_of_history() -> None:
 
 def test_a_fork_is_another_thread_and_no_resumed_one() -> None:
     peer = Peer()
-    peer.greet(Opening(cwd="/work", resume="t-0", fork=True, options={"replay": False}))
+    peer.greet(Opening(cwd="/shop", resume="t-0", fork=True, options={"replay": False}))
     effects = peer.answers("thread/fork", {"thread": thread(), **SETTINGS})
     started = only(effects, Started)
     assert (started.session, started.resumed) == ("t-1", False)
@@ -89,7 +89,7 @@ def said(turn: str, item: str, text: str) -> Json:
 )
 def test_a_fork_ends_with_the_turn_that_is_meant(point: ForkPoint, turn: str) -> None:
     peer = Peer()
-    peer.greet(Opening(cwd="/work", resume="t-0", fork=True, fork_at=point))
+    peer.greet(Opening(cwd="/shop", resume="t-0", fork=True, fork_at=point))
     pages = [said("u1", "i1", "Look."), said("u2", "i2", "Done.")], [said("u3", "i3", "Done.")]
     assert peer.sent[-1]["params"]["threadId"] == "t-0"
     peer.answers("thread/turns/list", {"data": pages[0], "nextCursor": "more"})
@@ -100,7 +100,7 @@ def test_a_fork_ends_with_the_turn_that_is_meant(point: ForkPoint, turn: str) ->
 def test_a_fork_at_what_is_not_known_any_more_is_a_failed_start() -> None:
     peer = Peer()
     point = ForkPoint(messages=("lost",), text="Done.", occurrence=2)
-    peer.greet(Opening(cwd="/work", resume="t-0", fork=True, fork_at=point))
+    peer.greet(Opening(cwd="/shop", resume="t-0", fork=True, fork_at=point))
     page = {"data": [said("u1", "i1", "Done.")], "nextCursor": None}
     error = only(peer.answers("thread/turns/list", page), StartFailed).error
     assert (error.code, error.message) == (
@@ -115,13 +115,13 @@ def test_a_fork_at_what_is_not_known_any_more_is_a_failed_start() -> None:
 )
 def test_a_thread_that_cannot_be_resumed_fails_the_start(refusal: str, code: str) -> None:
     peer = Peer()
-    peer.greet(Opening(cwd="/work", resume="t-9"))
+    peer.greet(Opening(cwd="/shop", resume="t-9"))
     assert only(peer.refuses("thread/resume", refusal), StartFailed).error.code == code
 
 
 def test_nobody_logged_in_fails_the_start_with_what_to_do() -> None:
     peer = Peer()
-    peer.do(peer.driver.start(Opening(cwd="/work")))
+    peer.do(peer.driver.start(Opening(cwd="/shop")))
     peer.answers("initialize", {"userAgent": "agentrt/0.169.0"})
     effects = peer.answers("account/read", {"account": None, "requiresOpenaiAuth": True})
     error = only(effects, StartFailed).error
@@ -132,11 +132,11 @@ def test_nobody_logged_in_fails_the_start_with_what_to_do() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        Opening(cwd="/work", mode="nonsense"),
-        Opening(cwd="/work", options={"config": {"nonsense": "high"}}),
-        Opening(cwd="/work", options={"config": {"effort": "nonsense"}}),
-        Opening(cwd="/work", options={"config": {"effort": 5}}),
-        Opening(cwd="/work", mcp_servers=({"name": "x", "type": "sse", "url": "http://x"},)),
+        Opening(cwd="/shop", mode="nonsense"),
+        Opening(cwd="/shop", options={"config": {"nonsense": "high"}}),
+        Opening(cwd="/shop", options={"config": {"effort": "nonsense"}}),
+        Opening(cwd="/shop", options={"config": {"effort": 5}}),
+        Opening(cwd="/shop", mcp_servers=({"name": "x", "type": "sse", "url": "http://x"},)),
     ],
 )
 def test_what_codex_does_not_have_fails_the_start(wrong: Opening) -> None:
@@ -151,7 +151,7 @@ def test_the_effort_is_one_that_the_model_has_where_that_is_known(
     model: str | None, effort: str, sent: str
 ) -> None:
     peer = Peer()
-    peer.open(Opening(cwd="/work", model=model, options={"config": {"effort": effort}}))
+    peer.open(Opening(cwd="/shop", model=model, options={"config": {"effort": effort}}))
     assert peer.last("thread/start")["params"]["config"] == {"model_reasoning_effort": sent}
 
 
@@ -159,14 +159,14 @@ def test_mcp_servers_go_into_its_configuration() -> None:
     server = {"name": "x", "command": "run", "args": ["a"], "env": [{"name": "K", "value": "v"}]}
     again = {"name": "x", "type": "http", "url": "http://x"}
     peer = Peer()
-    peer.open(Opening(cwd="/work", mcp_servers=(server, again)))
+    peer.open(Opening(cwd="/shop", mcp_servers=(server, again)))
     config = peer.last("thread/start")["params"]["config"]
     assert config["mcp_servers"] == {"x": {"command": "run", "args": ["a"], "env": {"K": "v"}}}
 
 
 def test_only_the_program_itself_may_be_asked_something() -> None:
     peer = Peer()
-    peer.do(peer.driver.start(Opening(cwd="/work", options={"session": False})))
+    peer.do(peer.driver.start(Opening(cwd="/shop", options={"session": False})))
     peer.answers("initialize", {"userAgent": "agentrt/0.169.0"})
     effects = peer.answers("account/read", {"account": None, "requiresOpenaiAuth": False})
     assert only(effects, Started).session == ""

@@ -23,7 +23,7 @@ def ask_command(peer: Peer, id: Any = 0, **more: Any) -> DecisionRequested:
         "kind": "command",
         "itemId": "c-1",
         "command": COMMAND["command"],
-        "cwd": "/work",
+        "cwd": "/shop",
         "reason": "to clean",
         "availableDecisions": ["accept", AMENDMENT, "cancel"],
         **more,
@@ -124,7 +124,7 @@ def ask_more(peer: Peer) -> DecisionRequested:
         0,
         "item/permissions/requestApproval",
         itemId="x",
-        cwd="/work",
+        cwd="/shop",
         reason="must",
         permissions=wanted,
     )
@@ -301,7 +301,7 @@ def test_a_service_takes_no_decision() -> None:
 def test_nobody_is_asked_in_a_turn_that_is_being_cancelled() -> None:
     peer = prompted()
     peer.do(peer.driver.cancel())
-    params = {"itemId": "c-1", "command": "ls", "cwd": "/work"}
+    params = {"itemId": "c-1", "command": "ls", "cwd": "/shop"}
     assert peer.asks(0, "item/commandExecution/requestApproval", **params) == []
     assert peer.answer_to(0) == {"decision": "cancel"}
 

@@ -252,13 +252,13 @@ def test_a_method_with_a_command_of_its_own_is_not_called() -> None:
 
 def test_threads_are_listed_as_sessions_are() -> None:
     peer = opened()
-    peer.do(peer.driver.call("k", "list_sessions", {"cwd": "/work"}))
-    row = {"id": "t-0", "preview": "hello", "cwd": "/work", "updatedAt": 0, "name": None}
+    peer.do(peer.driver.call("k", "list_sessions", {"cwd": "/shop"}))
+    row = {"id": "t-0", "preview": "hello", "cwd": "/shop", "updatedAt": 0, "name": None}
     value = only(peer.answers("thread/list", {"data": [row]}), CallReturned).value
     assert value["sessions"][0] == {
         "sessionId": "t-0",
         "title": "hello",
-        "cwd": "/work",
+        "cwd": "/shop",
         "updatedAt": "1970-01-01T00:00:00+00:00",
     }
 
@@ -274,4 +274,4 @@ def test_a_command_shows_what_the_shell_runs() -> None:
     called = only(prompted().item("started", COMMAND), ToolCalled)
     assert (called.title, called.kind, called.status) == ("rm -rf build; ls", "execute", "running")
     words = ["/bin/bash", "-lc", "rm -rf build; ls"]
-    assert called.input == {"command": words, "cwd": "/work"}
+    assert called.input == {"command": words, "cwd": "/shop"}

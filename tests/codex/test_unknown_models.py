@@ -12,7 +12,7 @@ from .codex_kit import Peer
 
 @pytest.mark.parametrize(("model", "unknown"), [(None, False), ("m-2", False), ("m-9", True)])
 def test_a_model_that_is_not_offered_is_reported(model: str | None, unknown: bool) -> None:
-    effects = Peer().greet(Opening(cwd="/work", model=model))
+    effects = Peer().greet(Opening(cwd="/shop", model=model))
     notices = [effect for effect in effects if isinstance(effect, Notice)]
     assert [(notice.code, notice.level) for notice in notices] == (
         [("model_unknown", "warning")] if unknown else []

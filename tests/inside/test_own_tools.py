@@ -55,7 +55,7 @@ async def greet(name: str) -> str:
 
 
 def asked(**fields: Any) -> PermissionRequest:
-    return PermissionRequest(**{"title": "", "cwd": "/work", **fields})
+    return PermissionRequest(**{"title": "", "cwd": "/shop", **fields})
 
 
 def own(policy: agentrt.Policy | None = None) -> OwnTools:

@@ -189,11 +189,11 @@ def test_of_two_rules_for_a_program_the_denial_applies() -> None:
 
 OUTPUTS = [
     ("sh: 1: cannot create /etc/x: Read-only file system", "/etc/x"),
-    ("sh: 1: cannot create .git/hooks/x: Read-only file system", "/work/.git/hooks/x"),
+    ("sh: 1: cannot create .git/hooks/x: Read-only file system", "/shop/.git/hooks/x"),
     ("bash: line 1: /etc/x: Read-only file system", "/etc/x"),
     ("touch: cannot touch '/opt/a b': Read-only file system", "/opt/a b"),
     ("mkdir: cannot create directory ‘../x’: Read-only file system", "/x"),
-    ("error: could not lock config file .git/config: Read-only file system", "/work/.git/config"),
+    ("error: could not lock config file .git/config: Read-only file system", "/shop/.git/config"),
     ("fatal: Unable to create '/a/.git/index.lock': Read-only file system", "/a/.git/index.lock"),
     ("OSError: [Errno 30] Read-only file system: '/etc/x'", "/etc/x"),
     ("Error: EROFS: read-only file system, open '/etc/x'", "/etc/x"),
@@ -206,18 +206,18 @@ OUTPUTS = [
 
 @pytest.mark.parametrize(("output", "target"), OUTPUTS)
 def test_a_refusal_is_found_in_what_programs_print(output: str, target: str) -> None:
-    assert [each.target for each in find_refusals(f"ok\n{output}\n", "/work")] == [target]
+    assert [each.target for each in find_refusals(f"ok\n{output}\n", "/shop")] == [target]
 
 
 @pytest.mark.parametrize(
     "output", ["", "a file system that is read-only", "Permission denied", "sandbox: it works"]
 )
 def test_other_output_has_no_hint(output: str) -> None:
-    assert find_refusals(output, "/work") == []
+    assert find_refusals(output, "/shop") == []
 
 
 @given(st.lists(st.sampled_from([each for each, _ in OUTPUTS]) | st.text(), max_size=20))
 def test_any_output_has_few_hints_of_one_line(lines: list[str]) -> None:
-    found = find_refusals("\n".join(lines), "/work")
+    found = find_refusals("\n".join(lines), "/shop")
     assert len(found) == len(set(found)) <= MAX_HINTS
     assert all("\n" not in each.hint(for_good=False) for each in found)

@@ -16,7 +16,7 @@ from agentrt.permissions import Allow, PermissionRequest
 
 
 def ask(policy: agentrt.Policy, input: Any) -> object:
-    return policy(PermissionRequest(title="", tool="WebFetch", input=input, cwd="/work"))
+    return policy(PermissionRequest(title="", tool="WebFetch", input=input, cwd="/shop"))
 
 
 PIECES = (

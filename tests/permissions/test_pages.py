@@ -71,7 +71,7 @@ INPUTS: list[Any] = [
 
 
 def ask(policy: agentrt.Policy, input: Any) -> object:
-    return policy(PermissionRequest(title="", tool="WebFetch", input=input, cwd="/work"))
+    return policy(PermissionRequest(title="", tool="WebFetch", input=input, cwd="/shop"))
 
 
 def denying(host: str) -> agentrt.Policy:

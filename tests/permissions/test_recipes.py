@@ -41,7 +41,7 @@ def decide(recipe: dict[str, Any], call: str) -> object:
 
 
 def asked(tool: str, input: Any) -> PermissionRequest:
-    return PermissionRequest(title="", tool=tool, input=input, cwd="/work")
+    return PermissionRequest(title="", tool=tool, input=input, cwd="/shop")
 
 
 def test_the_document_has_these_recipes() -> None:

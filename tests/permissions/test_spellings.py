@@ -28,7 +28,7 @@ def test_the_documentation_shows_what_is_tried() -> None:
         assert "\n".join("    " + line.replace("\n", "⏎") for line in lines) in told
 
 
-def asked(command: object, cwd: str = "/work") -> PermissionRequest:
+def asked(command: object, cwd: str = "/shop") -> PermissionRequest:
     return PermissionRequest(title="", tool="Bash", input={"command": command}, cwd=cwd)
 
 
@@ -133,7 +133,7 @@ def test_git_status_is_allowed(command: object) -> None:
     ],
 )
 def test_what_else_an_input_says_of_a_command_counts(input: object) -> None:
-    request = PermissionRequest(title="", tool="Bash", input=input, cwd="/work")
+    request = PermissionRequest(title="", tool="Bash", input=input, cwd="/shop")
     assert isinstance(rules(allow=["Bash(git status:*)"])(request), Deny)
 
 

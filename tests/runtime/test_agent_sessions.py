@@ -31,7 +31,7 @@ def keeps(answer: Answer) -> Script:
 
 
 def page(*ids: str, **more: Any) -> dict[str, Any]:
-    return {"result": {"sessions": [{"sessionId": id, "cwd": "/work"} for id in ids], **more}}
+    return {"result": {"sessions": [{"sessionId": id, "cwd": "/shop"} for id in ids], **more}}
 
 
 async def listed(answer: Answer, cwd: str | None = None) -> list[agentrt.agents.AgentSession]:
@@ -68,14 +68,14 @@ async def test_a_list_without_an_end_is_asked_for_only_so_often() -> None:
 
 async def test_what_was_used_last_comes_first_and_other_folders_are_left_out() -> None:
     sessions = [
-        {"sessionId": "old", "cwd": "/work", "updatedAt": "2026-01-01T00:00:00Z"},
-        {"sessionId": "new", "cwd": "/work", "updatedAt": "2026-02-01T00:00:00Z", "title": "T"},
+        {"sessionId": "old", "cwd": "/shop", "updatedAt": "2026-01-01T00:00:00Z"},
+        {"sessionId": "new", "cwd": "/shop", "updatedAt": "2026-02-01T00:00:00Z", "title": "T"},
         {"sessionId": "other", "cwd": "/elsewhere", "updatedAt": "2026-03-01T00:00:00Z"},
         {"sessionId": "anywhere", "updatedAt": "no date"},
     ]
-    found = await listed(lambda method, params: {"result": {"sessions": sessions}}, "/work")
+    found = await listed(lambda method, params: {"result": {"sessions": sessions}}, "/shop")
     assert [each.id for each in found] == ["new", "old", "anywhere"]
-    assert (found[0].title, found[0].cwd, found[0].updated) == ("T", "/work", 1769904000.0)
+    assert (found[0].title, found[0].cwd, found[0].updated) == ("T", "/shop", 1769904000.0)
     assert found[0].agent == "fake"
 
 
@@ -131,12 +131,12 @@ async def test_claude_code_s_are_found_by_the_same_names(tmp_path: Path) -> None
     id = "11111111-2222-4333-8444-555555555555"
     project = tmp_path / "projects" / "-work"
     project.mkdir(parents=True)
-    said = {"type": "user", "uuid": "u", "parentUuid": None, "sessionId": id, "cwd": "/work"}
+    said = {"type": "user", "uuid": "u", "parentUuid": None, "sessionId": id, "cwd": "/shop"}
     entry = {**said, "message": {"role": "user", "content": "hello"}, "timestamp": ""}
     (project / f"{id}.jsonl").write_text(json.dumps(entry) + "\n")
     claude = agentrt.agents.claude([sys.executable], env={"CLAUDE_CONFIG_DIR": str(tmp_path)})
     [one] = await agentrt.agents.list_sessions(claude)
-    assert (one.agent, one.id, one.title, one.cwd) == ("claude", id, "hello", "/work")
+    assert (one.agent, one.id, one.title, one.cwd) == ("claude", id, "hello", "/shop")
     await agentrt.agents.delete_session(claude, id)
     assert await agentrt.agents.list_sessions(claude) == []
     with pytest.raises(SessionNotFound):

@@ -42,13 +42,13 @@ async def test_a_fork_is_another_session_with_a_process_of_its_own(
     autojump_clock: MockClock,
 ) -> None:
     async with runtime_with(capabilities=FORKS) as (runtime, agents):
-        first = await runtime.create("fake", cwd="/work")
+        first = await runtime.create("fake", cwd="/shop")
         await first.run("hello")
         fork = await runtime.fork(first.id)
         assert fork.id != first.id
         assert (first.agent_session, fork.agent_session) == ("s1", "s1-fork")
         [asked] = agents.sent("session/fork")
-        assert (asked["params"]["sessionId"], asked["params"]["cwd"]) == ("s1", "/work")
+        assert (asked["params"]["sessionId"], asked["params"]["cwd"]) == ("s1", "/shop")
         assert (await fork.run("in the fork")).text == "in the fork"
         assert len(first.snapshot().turns) == 1
         await fork.aclose()
@@ -86,7 +86,7 @@ def words(session: Session) -> list[str]:
 @pytest.mark.door("python", "fork")
 async def test_a_fork_at_a_turn_has_what_was_said_until_then(autojump_clock: MockClock) -> None:
     async with runtime_with(meta=AT_A_TURN, capabilities=FORKS) as (runtime, agents):
-        first = await runtime.create("fake", cwd="/work")
+        first = await runtime.create("fake", cwd="/shop")
         await first.run("one")
         middle = await first.run("two")
         async with first.prompt("wait") as turn:  # the agent does something else meanwhile

@@ -31,7 +31,7 @@ from agentrt.permissions import (
 )
 from inside.permissions import PermissionRule, Verdict
 
-CWD = "/work/project"
+CWD = "/shop/project"
 
 
 def request(tool: str = "", input: Any = None, *, cwd: str = CWD, **told: Any) -> PermissionRequest:
@@ -492,17 +492,17 @@ def test_whatever_follows_a_prefix_is_covered_only_if_it_is_words(
     [
         ("Edit(src/**)", "src/a.py", True),
         ("Edit(src/**)", "src/deep/er/a.py", True),
-        ("Edit(src/**)", "/work/project/src/a.py", True),
+        ("Edit(src/**)", "/shop/project/src/a.py", True),
         ("Edit(src/**)", "./src/x/../a.py", True),
         ("Edit(src/**)", "src//a.py", True),
-        ("Edit(src/**)", "file:///work/project/src/a%20b.py", True),
+        ("Edit(src/**)", "file:///shop/project/src/a%20b.py", True),
         ("Edit(src/**)", "src", True),
         ("Edit(src/**)", "srcs/a.py", False),
         ("Edit(src/**)", "/src/a.py", False),
         ("Edit(src/**)", "src/../a.py", False),
         ("Edit(src/**)", "src/../../project2/src/a.py", False),
-        ("Edit(src/**)", "/work/project2/src/a.py", False),
-        ("Edit(src/**)", "/work/project/../project/src/../../../etc/passwd", False),
+        ("Edit(src/**)", "/shop/project2/src/a.py", False),
+        ("Edit(src/**)", "/shop/project/../project/src/../../../etc/passwd", False),
         ("Edit(src/**)", "https://example.com/src/a.py", False),
         ("Edit(src/**)", "src/a\0.py", False),
         ("Edit(src/)", "src/a/b", True),
@@ -514,7 +514,7 @@ def test_whatever_follows_a_prefix_is_covered_only_if_it_is_words(
         ("Edit(**/*.py)", "x/y/a.pyc", False),
         ("Edit(**)", "x", True),
         ("Edit(**)", ".", True),
-        ("Edit(**)", "/work/project", True),
+        ("Edit(**)", "/shop/project", True),
         ("Edit(**)", "..", False),
         ("Edit(**)", "~/x", False),
         ("Edit(/etc/*.conf)", "/etc/a.conf", True),
@@ -709,10 +709,10 @@ def test_only_allow_ever_allows(options: list[PermissionOption], decision: Any) 
 @pytest.mark.parametrize(
     ("created", "rule", "allowed"),
     [
-        (("/work/project/a.txt",), "Write", True),
-        (("/work/project/a.txt",), "Write(*.txt)", True),
-        (("/work/project/a.txt",), "Edit(*.txt)", True),
-        (("/work/project/a.txt",), "Write(*.md)", False),
+        (("/shop/project/a.txt",), "Write", True),
+        (("/shop/project/a.txt",), "Write(*.txt)", True),
+        (("/shop/project/a.txt",), "Edit(*.txt)", True),
+        (("/shop/project/a.txt",), "Write(*.md)", False),
         ((), "Write", False),
         ((), "Edit", True),
     ],
@@ -725,8 +725,8 @@ def test_a_file_that_is_written_as_a_whole_is_a_write(
         title="",
         tool=tool,
         kind="edit",
-        cwd="/work/project",
-        changes=("/work/project/a.txt",),
+        cwd="/shop/project",
+        changes=("/shop/project/a.txt",),
         created=created,
         tools={"fileChange": "Edit"},
     )

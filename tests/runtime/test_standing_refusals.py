@@ -648,7 +648,7 @@ ASKING_NAMES = (
 
 
 def test_names_of_modes_that_do_not_ask_are_told_from_others() -> None:
-    agent = acp(["an-agent-of-nobody"])
+    agent = acp(["an-unknown-agent"])
     assert [name for name in UNASKED_NAMES if not is_unasked(name, agent)] == []
     assert [name for name in ASKING_NAMES if is_unasked(name, agent)] == []
 

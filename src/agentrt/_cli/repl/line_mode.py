@@ -174,7 +174,7 @@ class LineRepl(Repl):
         """Read lines: each is an answer to the open question, a part of a prompt, or a prompt or
         command.
 
-        A backslash at the end of a line continues it. The end of the input leaves at once if
+        A backslash at the end of a line continues it. The end of the input leaves immediately if
         nothing runs, and otherwise when the work is done; on a server, other clients can still
         answer.
         """

@@ -425,7 +425,7 @@ class View:
         """Show the start of an item. Replayed items and prompts are left out.
 
         Text of sub-agents is kept with their call until it ends; a thought is only timed until it
-        is closed. An item that is over already is closed at once.
+        is closed. An item that is already over is closed immediately.
         """
         item = event.item
         if item.replay or item.type == "user":

@@ -181,7 +181,7 @@ class PostgresBackend(ImportingBackend):
 
         Raises `StoreInUse` with the process that holds it, and `Unusable` if this backend had the
         lock and lost it to another process. If the holder is this backend's own lost connection,
-        the database is told to end that one, and the caller tries again.
+        the database is asked to end that one, and the caller tries again.
         """
         key = (WRITER_LOCK_KEY, self.server.schema)
         take = "pg_try_advisory_lock" if self._home is None else "pg_try_advisory_lock_shared"
@@ -546,7 +546,7 @@ class PostgresBackend(ImportingBackend):
         """Delete what has become useless. Ages are in seconds.
 
         `events`: of events that a record stands for, at least a minute. `answers`: of answers to
-        commands. Sessions that nobody has prompted, dead servers, their commands and their watches
+        commands. Sessions without a prompt, dead servers, their commands and their watches
         are deleted after fixed times.
         """
         connection = self._connected()

@@ -344,7 +344,7 @@ class FolderCheckpoints:
         """Store the present files of the folder in the repository of checkpoints.
 
         Only files whose size or time differs from the last take are read. If a program writes
-        meanwhile, it starts again a few times, and then stores copies. Raises `FilesError`. Runs in
+        to them, it starts again a few times, and then stores copies. Raises `FilesError`. Runs in
         a thread.
         """
         attempts = 0
@@ -600,8 +600,8 @@ class FolderCheckpoints:
     def _restore(self, target: str, now: TakenFiles, message: _Message, undo: int) -> Restored:
         """Change the files back to a tree, except those that are left alone (`_change_files`).
 
-        An error on the way rolls back the files that are already changed; the `FilesError` says
-        whether that succeeded. `undo`: the checkpoint from before the restore.
+        An error on the way rolls back the files that are already changed; the `FilesError`
+        states if that succeeded. `undo`: the checkpoint from before the restore.
         """
         changes = list(self._raw_changes(target, now.tree))
         index = self._state / "restoring"

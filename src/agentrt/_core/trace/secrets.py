@@ -87,7 +87,7 @@ _PASSWORD_OPTIONS: Final = {
     "smbclient|rpcclient": ("", r"-U [\w.@-]{1,60}+%"),
     "lftp": ("", r"-u [\w.@-]{1,60}+,"),
 }
-"""Options for passwords whose names tell nothing.
+"""Options for passwords with names that do not show it.
 
 After an option of one letter comes another word, after others the password itself.
 """

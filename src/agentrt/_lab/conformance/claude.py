@@ -39,7 +39,7 @@ class ClaudePeer(ConformancePeer):
     def take(self, message: Any) -> None:
         """Take one message of the agent: results and questions are kept for the checks.
 
-        Questions are denied at once if `answers_asks` is set; other requests of the agent are
+        Questions are denied immediately if `answers_asks` is set; other requests of the agent are
         refused, as by a host that supports none.
         """
         if not isinstance(message, dict):
