@@ -734,6 +734,7 @@ def test_the_mode_in_which_agents_are_started_may_have_any_label() -> None:
         standing = Standing(DENIES[0], agent)
         for label in UNASKED_NAMES:
             assert standing.mode_problem(str(agent.quirks.mode), label) is None, agent.name
+            assert standing.option_problem("mode", agent.quirks.mode, "Mode", label) is None
             assert standing.mode_problem("another", label) is not None or standing.binds
 
 

@@ -249,17 +249,19 @@ class Standing:
             " without them"
         )
 
-    def option_problem(self, option: str, value: object, label: str = "") -> str | None:
+    def option_problem(
+        self, option: str, value: object, label: str = "", name: str = ""
+    ) -> str | None:
         """Return the reason why the refusals would have no effect with a value of an option.
 
-        `label`: the name of the option for people. An option whose names have nothing to do with
-        permission has no such values.
+        `label`, `name`: the names of the option and of the value for people. An option whose names
+        have nothing to do with permission has no such values.
         """
         if value is True:
             return self.mode_problem(option, label)
         if not isinstance(value, str) or not _ABOUT_ASKING.search(f"{option} {label}"):
             return None
-        return self.mode_problem(value)
+        return self.mode_problem(value, name)
 
     def offered(self, asked: DecisionRequested, modes: Modes | None) -> list[PermissionOption]:
         """Return the options of a request that may be chosen, each with its effect and scope.

@@ -125,12 +125,14 @@ class SessionSettings:
 
     def _check_mode(self, mode: str | bool) -> None:
         """Raise `LocalProtocolError` for a mode in which the policy's refusals would not hold."""
-        offered = self._known().modes
-        name = str(mode)
-        ids = [each.id for each in offered if name.casefold() in (each.id, each.name.casefold())]
-        labels = {each.id: each.name for each in offered}
-        for id in {name, *ids}:
-            if problem := self._core.standing.mode_problem(id, labels.get(id, "")):
+        given = str(mode)
+        meant = {
+            each.id: each.name
+            for each in self._known().modes
+            if given.casefold() in (each.id.casefold(), each.name.casefold())
+        }
+        for id, name in meant.items() or [(given, "")]:
+            if problem := self._core.standing.mode_problem(id, name):
                 raise LocalProtocolError(problem)
 
     def _check_option(self, option: str, value: str | bool) -> None:
@@ -144,8 +146,8 @@ class SessionSettings:
                 break
         else:
             names, label = {}, ""
-        for candidate in (value, *names, *names.values()):
-            if problem := self._core.standing.option_problem(option, candidate, label):
+        for choice, name in names.items() or [(value, "")]:
+            if problem := self._core.standing.option_problem(option, choice, label, name):
                 raise LocalProtocolError(problem)
 
     async def set_mode(self, mode: str) -> None:
