@@ -29,6 +29,8 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 COMPOSE = shutil.which("docker-compose")
 PATIENCE = 180.0
 TOKEN, METRICS = "operators-token-x", "metrics-token-xyz"
+PROJECTS = "/projects"
+"""The folder in which the worker of the composition opens its sessions."""
 
 pytestmark = [
     pytest.mark.slow,
@@ -111,7 +113,7 @@ async def prompt_through(
                 if [figures(*each)["agentrt_viewers"] for each in gateways] != [1.0, 1.0]:
                     await trio.sleep(0.5)  # the balancer has not seen both gateways yet
                     continue
-                opened = await first.ok("session", op="new", agent="demo", cwd="/shop")
+                opened = await first.ok("session", op="new", agent="demo", cwd=PROJECTS)
                 session = opened["session"]
                 await first.attach(session)
                 await second.attach(session)
@@ -203,7 +205,7 @@ async def test_the_units_serve_a_session_through_haproxy(engine: Daemon, tmp_pat
             while "running" not in engine(*state).stdout:  # noqa: ASYNC110
                 await trio.sleep(0.2)
         for command in (
-            "useradd --system --create-home agentrt && mkdir -m 777 /shop",
+            f"useradd --system --create-home agentrt && mkdir -m 777 {PROJECTS}",
             "chown root:root /etc/agentrt/config.toml && chmod 600 /etc/agentrt/config.toml",
             "systemctl daemon-reload && systemctl start systemd-journald",
             "systemctl enable --now agentrt-worker@1 agentrt-gateway@1 agentrt-gateway@2",
