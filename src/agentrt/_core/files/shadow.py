@@ -10,6 +10,23 @@ permissions, and symbolic links as links. Not covered: ignored files, files larg
 `limits.checkpoint_file_bytes`, unreadable files, contents of nested repositories, pipes, sockets
 and devices, empty folders, permissions of folders, owners and extended attributes.
 
+A checkpoint is a commit without parents, under `refs/checkpoints/NUMBER`. Its tree has the files;
+its message is one line of JSON (`_Message`) with the turn, the permissions that git cannot store,
+and the names of the files left out. Deleting the reference deletes the checkpoint; `git gc` frees
+the space.
+
+`take` and `record` are separate steps: files are saved before it is known whether the state is
+worth a number. `take` reads only files that changed since the last one, by the same metadata as
+git's own index, but with a margin for the resolution of the file system's clock (`_is_settled`).
+
+A restore deletes and overwrites only files that were saved first, in the checkpoint that undoes it.
+It leaves files alone that the checkpoint could not know: those that were ignored or left out at its
+time. An error in the middle rolls back.
+
+All operations hold an exclusive lock on a file in the state folder, so that several sessions and
+processes can share the checkpoints of a folder. A killed process leaves temporary files at most,
+which the next operation deletes.
+
 The classes here block; call them in a thread.
 """
 
@@ -577,6 +594,7 @@ class FolderCheckpoints:
         return _checkpoint(number, message)
 
     def _read(self) -> list[tuple[Checkpoint, str, _Message]]:
+        """Return each checkpoint with its tree's id and its message, in order of the numbers."""
         lines = self._git(
             "for-each-ref", "--format=%(refname:lstrip=-1) %(tree) %(contents)", _REFS
         )
@@ -588,6 +606,10 @@ class FolderCheckpoints:
         return found
 
     def _find(self, number: int) -> tuple[Checkpoint, str, _Message]:
+        """Return a checkpoint, its tree and its message.
+
+        Raises `LocalProtocolError` if it is unknown.
+        """
         for entry in self._read() if self._git_dir.exists() else []:
             if entry[0].number == number:
                 return entry
@@ -723,6 +745,12 @@ class FolderCheckpoints:
         return os.access(os.path.join(os.fsencode(self._root), folder), os.W_OK | os.X_OK)
 
     def _ignored(self, names: list[bytes], index: Path) -> set[bytes]:
+        """Return the files that an index's rules ignore and that the user's repository does not
+        track.
+
+        A restore would delete files that were added since the checkpoint. Those that were ignored
+        at its time were never part of it, so their absence from the tree proves nothing.
+        """
         if not names:
             return set()
         # Without the prefix, a name that starts with a colon would be a pattern.
@@ -768,6 +796,7 @@ class FolderCheckpoints:
                 yield kind, next(fields)
 
     def _changes(self, old: str, new: str) -> list[FileChange]:
+        """Return the files that differ between two trees, with names relative to the folder."""
         return [
             FileChange(self._shown(name), _KINDS.get(kind, "modified"))
             for kind, name in self._raw_changes(old, new)
@@ -778,11 +807,15 @@ class FolderCheckpoints:
         return name.removeprefix(self._within).decode(errors="backslashreplace")
 
     def _names(self, *words: str, index: Path | None = None) -> list[bytes]:
+        """Run a git command with output separated by zero bytes, and return its fields."""
         return self._git(*words, index=index).split(b"\0")[:-1]
 
     def _update_index(
         self, names: Iterable[bytes], *options: str, settings: Iterable[str] = ()
     ) -> None:
+        """Pass file names to `git update-index` on standard input: there may be too many for
+        arguments.
+        """
         (self._state / "index.lock").unlink(missing_ok=True)  # of a git process that was killed
         stdin = b"".join(name + b"\0" for name in names)
         self._git(*settings, "update-index", *options, "-z", "--stdin", input=stdin)
@@ -866,6 +899,12 @@ class FolderCheckpoints:
                     left.unlink()
 
     def _excludes(self) -> bytes:
+        """Return the ignore rules that are not in the project's `.gitignore` files.
+
+        They are those of the user's `.git/info/exclude`, which a separate working tree shares with
+        its main repository (`commondir`), or a short built-in list without a repository. The user's
+        global ignore file is not used.
+        """
         if not self._versioned:
             return _UNVERSIONED_EXCLUDES.encode()
         own = git_folder(self._root)
@@ -885,6 +924,7 @@ _UNDONE: Final[dict[bytes, ChangeKind]] = {
 
 
 def _checkpoint(number: int, message: _Message) -> Checkpoint:
+    """Return the public form of a checkpoint's message."""
     return Checkpoint(
         number=number,
         when=message.when,
@@ -897,11 +937,16 @@ def _checkpoint(number: int, message: _Message) -> Checkpoint:
 
 
 def _identity_of(found: os.stat_result) -> _Identity:
+    """Return the metadata that changes with a file.
+
+    They are the device, the inode, the mode, the size and both times in nanoseconds.
+    """
     times = found.st_mtime_ns, found.st_ctime_ns
     return found.st_dev, found.st_ino, found.st_mode, found.st_size, *times
 
 
 def _identity(path: str | os.PathLike[str]) -> _Identity | None:
+    """Return a file's identity, following links; None if it cannot be examined."""
     try:
         return _identity_of(os.stat(path))
     except OSError:

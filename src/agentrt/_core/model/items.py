@@ -3,9 +3,24 @@
 `Items` keeps the open ones and appends the events. The conversation decides whether content is
 shown at all, and in which turn (`AdmitContent`).
 
-The steps of a sub-agent that works in the background belong to no turn. After `detach` was called
-with the tool call that started it, everything below that call opens without a turn, even if one
-runs, and no turn's end closes it. `close_detached` closes it when the work is over.
+**Texts.** At most one text or thought grows per parent: the session itself (None) and each
+sub-agent. A piece with another kind, another message id or another origin (live or repeated) closes
+it and opens a new item, as does any other content of the same parent. The answer of a turn
+(`answer`) is the list of its text items outside sub-agents; the log has their texts.
+
+**Tool calls.** Agents reuse call ids and report calls late. `_calls` therefore has every call ever
+shown or hidden, with the turn it was made in, and `_is_same` decides whether a report opens a new
+item. A report about a call of a turn that is over is dropped, with one notice per call. The item's
+status is the agent's, except while a question about the call is open: it is then `waiting`.
+
+**Questions** are requests for permission and for input. A question about a call that is not shown
+yet shows it. `released` collects the questions that end because their call or their turn has ended;
+the session answers the agent for them.
+
+**Background work.** The steps of a sub-agent that works in the background belong to no turn. After
+`detach` was called with the tool call that started it, everything below that call opens without a
+turn, even if one runs, and no turn's end closes it. `close_detached` closes it when the work is
+over.
 """
 
 from __future__ import annotations
@@ -94,6 +109,12 @@ class _ShownCall(Struct, gc=False):
 
 
 class _OpenQuestion(Struct):
+    """A question that has no answer yet.
+
+    `decided` is true if its answer follows in the same step, so that the call is never shown as
+    waiting.
+    """
+
     request: PermissionOpened
     call: _ShownCall | None
     decided: bool
@@ -105,13 +126,19 @@ class AdmitContent(Protocol):
     Begins an agent-started turn if the content needs one.
     """
 
-    def __call__(self, replay: bool, /) -> bool: ...
+    def __call__(self, replay: bool, /) -> bool:
+        """Return True if content is shown now. `replay`: it repeats an earlier conversation."""
 
 
 class Items:
     """The open items of a session's conversation."""
 
     def __init__(self, log: Log, new_id: Callable[[str], str], admit: AdmitContent) -> None:
+        """Create the items of a new conversation.
+
+        `new_id` makes ids that are unique in the session, with the given prefix. `admit` is asked
+        about content outside the usual case (`admits`).
+        """
         self.turn: str | None = None
         """The id of the running turn; set by the conversation."""
         self.echoes: bool = False
@@ -187,6 +214,7 @@ class Items:
         self._waiting.clear()
 
     def _close_texts(self, status: ItemStatus) -> None:
+        """Close the texts that grow, except for those of background work."""
         for parent in tuple(self._open_texts):
             if parent not in self._detached:
                 self._close_text(parent, status)
@@ -228,6 +256,7 @@ class Items:
                 self._leave_turn(speech, speech.item)
 
     def _leave_turn(self, step: _ShownCall | _OpenText, item: str) -> None:
+        """Move an open step of background work out of its turn, and let viewers know."""
         if step.turn is not None:
             step.turn = None
             self._append(ItemUpdated(item, {"turn": None}))
@@ -272,6 +301,12 @@ class Items:
     def _begin_text(
         self, parent: str | None, thought: bool, message: str | None, replay: bool
     ) -> _OpenText:
+        """Open a text or thought item below `parent`, which becomes the growing one.
+
+        A text of the turn's answer is added to the answer: as a part of its own, or, if a prompt
+        sent into the turn has interrupted the same message of the agent, as the continuation of the
+        last part.
+        """
         if parent in self._open_texts:
             self._close_text(parent, "completed")
         item = self._show(
@@ -289,6 +324,7 @@ class Items:
         return speech
 
     def _close_text(self, parent: str | None, status: ItemStatus) -> None:
+        """Close the growing text below `parent`, if there is one."""
         speech = self._open_texts.pop(parent, None)
         if speech is not None:
             self._append(ItemClosed(speech.item, status))
@@ -428,6 +464,7 @@ class Items:
         self._calls[id] = _ShownCall(id, "", self.turn, "cancelled")
 
     def _report_late(self, call: _ShownCall, effect: ToolCalled) -> None:
+        """Count an update for a call of a turn that is over, and report the first one per call."""
         self.dropped["late"] += 1
         if not call.late_reported:
             call.late_reported = True
@@ -441,6 +478,12 @@ class Items:
             )
 
     def _open_call(self, effect: ToolCalled) -> _ShownCall:
+        """Show a new tool call as an item below its parent.
+
+        A call that is reported only when it is over is opened as running and closed in the same
+        step, so that every item is seen to open and to close. Output and terminals that were
+        reported before the call are added to it.
+        """
         self._close_text(effect.parent, "completed")
         status: ItemStatus = effect.status if effect.status is not UNSET else "pending"
         item = self._show(
@@ -472,6 +515,12 @@ class Items:
         return call
 
     def _update_call(self, call: _ShownCall, effect: ToolCalled) -> None:
+        """Apply an update to a call that is shown: changed fields, new output, a new status.
+
+        The status does not change after the call is over. While a question about the call is open,
+        a new status is only remembered, and shown after the answer. Output of a denied call is
+        dropped.
+        """
         patch: JsonObject = {}
         tool = _tool_fields(effect)
         if tool:
@@ -497,6 +546,11 @@ class Items:
             self._close_call(call, status)
 
     def _close_call(self, call: _ShownCall, status: ItemStatus) -> None:
+        """Close the item of a call, the questions about it and the text of its sub-agent.
+
+        The agent can continue without an answer to its question; the question is then cancelled and
+        put into `released`.
+        """
         call.status = status
         if call.asks:  # the agent continued without the answer
             for key, ask in list(self._asks.items()):
@@ -671,6 +725,7 @@ class Items:
 
 
 def _answer(parts: list[_AnswerPart], log: Log) -> str:
+    """Join the parts of an answer with blank lines; a part of several items is one text."""
     text = log.state.text
     texts = ["".join([text(item) for item in part.items]) for part in parts]
     return "\n\n".join(filter(None, texts))

@@ -173,6 +173,12 @@ class SessionState:
     """
 
     def __init__(self, agent: AgentState | None = None) -> None:
+        """Create the state of a session without events.
+
+        `agent`: the name and protocol of its agent.
+
+        The state begins as `starting`, also in viewers that have not received an event yet.
+        """
         agent = AgentState("", "acp") if agent is None else msgspec.structs.replace(agent)
         self.state: State = State("starting", None, agent)  # a copy: only events change it
         self.ahead: StoredHistory | None = None
@@ -403,12 +409,18 @@ class SessionState:
     # --- one method per event
 
     def _state(self, event: StateChanged) -> None:
+        """Replace the session's state as a whole; the event carries all of it."""
         self.state = event.state
 
     def _turn_started(self, event: TurnStarted) -> None:
+        """Add a running turn at the end."""
         self.turns[event.turn] = TurnRecord(id=event.turn, origin=event.origin)
 
     def _turn_ended(self, event: TurnEnded) -> None:
+        """Complete the record of a turn in place.
+
+        Snapshots have copies of running turns, not this object.
+        """
         turn = self.turns.get(event.turn)
         if turn is not None:
             turn.outcome = event.outcome
@@ -422,6 +434,7 @@ class SessionState:
             turn.cut = event.cut
 
     def _item_opened(self, event: ItemOpened) -> None:
+        """Add an item. Its place in the transcript is that of this event and never changes."""
         # This is the event's own object. It is never changed: an update replaces it.
         item = event.item
         self._items[item.id] = item
@@ -429,6 +442,11 @@ class SessionState:
             self._open[item.id] = None
 
     def _item_delta(self, event: ItemDelta) -> None:
+        """Append text to an item without copying the text so far.
+
+        Pieces are collected per item and joined when the text is read, so that a long answer in
+        many small pieces takes time proportional to its length.
+        """
         growing = self._growing.get(event.item)
         if growing is None:
             item = self._items.get(event.item)
@@ -438,6 +456,11 @@ class SessionState:
         growing.append(event.text)
 
     def _item_updated(self, event: ItemUpdated) -> None:
+        """Apply a patch to an item, and keep track of its being open.
+
+        A patch can open an item again: the status of a tool call changes between `waiting`,
+        `running` and `pending`.
+        """
         item = self._items.get(event.item)
         if item is None:
             return
@@ -448,6 +471,7 @@ class SessionState:
         self._items[event.item] = updated_item(item, event.patch)
 
     def _item_closed(self, event: ItemClosed) -> None:
+        """Set an item's final status. A long text stays in pieces until `items` is read."""
         item = self._items.get(event.item)
         if item is None:
             return
@@ -488,6 +512,10 @@ class SessionState:
         self.title = event.title
 
     def _task(self, event: TaskChanged) -> None:
+        """Add or replace a background task.
+
+        Open ones are also listed apart, so that a short snapshot has all of them.
+        """
         task = event.task
         self.tasks[task.id] = task
         if task.status in TERMINAL:
@@ -496,7 +524,7 @@ class SessionState:
             self._open_tasks[task.id] = None
 
     def _notice(self, event: Notice) -> None:
-        pass  # reported once; not part of the state
+        """Ignore a notice: viewers that join later do not get it."""
 
     HANDLERS: Final[Mapping[type, Callable[..., None]]] = {
         StateChanged: _state,
@@ -574,6 +602,11 @@ def patched(patch: JsonObject, later: JsonObject) -> JsonObject:
 
 
 def _merged(patch: JsonObject, later: JsonObject) -> JsonObject:
+    """Merge the members of two patches; the later one wins.
+
+    Previews are merged member by member: a member that the later patch replaces in full loses the
+    preview of the earlier one.
+    """
     both = {**patch, **later}
     if "_cut" in patch:
         left = {name: cut for name, cut in patch["_cut"].items() if name not in later}

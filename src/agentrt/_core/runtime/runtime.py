@@ -1,4 +1,23 @@
-"""Many sessions in one process, each hosted by its own task that cannot delay or break others."""
+"""Many sessions in one process, each hosted by its own task that cannot delay or break others.
+
+`Runtime` is the public object; `RuntimeHost` adds the methods that servers need, and is the class
+of every runtime that `open_runtime` yields. A `Runtime` for one tenant (`Runtime.of`) is a shallow
+copy: it shares the register, the store and the nursery with the original, but looks sessions up
+through views that hide those of other tenants.
+
+The runtime itself keeps few facts. `SessionRegistry` has the open and the stored sessions and the
+limits on their number. `Source` has the functions that open a session with the runtime's settings;
+a program's tests can run a runtime on a `Source` of their own (`serve_runtime`). `StoreService`
+does everything about the store.
+
+Each open session runs in a task of `_nursery` (`Host.run`), inside the session's own `async with`
+block. An error of one session ends only that task. Leaving the runtime's block cancels the nursery;
+each session then closes itself in bounded time.
+
+A session that is only stored has no task. `reopen` creates one, without starting an agent; `read`
+returns its log without one. `SessionRegistry.alone` makes these operations exclusive for each id,
+so that two callers cannot open a session twice.
+"""
 
 from __future__ import annotations
 
@@ -148,6 +167,11 @@ class Runtime:
         return own
 
     def _set_tenant_limits(self, tenant: Tenant) -> None:
+        """Apply a tenant's limits to the whole runtime, and to this view of it.
+
+        A budget that the tenant has already is kept, with the amount that was spent, because
+        clients of one tenant come and go.
+        """
         self.tenant = tenant
         self._register.set_tenant_limits(tenant)
         budget = budget_from(tenant.budget)
@@ -178,6 +202,7 @@ class Runtime:
         return client_sandbox(self._source.sandbox, settings)
 
     def _host(self, id: str) -> HostedSession:
+        """Return the entry of an open session that this view may see. Raises `SessionNotFound`."""
         host = self._hosts.get(id)
         if host is None:
             raise SessionNotFound(f"no session {id!r} is open")
@@ -567,6 +592,10 @@ class Runtime:
         return await self._start(host, fork_factory(**options))
 
     async def _start(self, host: Host, opening: AbstractAsyncContextManager[Session]) -> Session:
+        """Run a session in a task of the runtime, and return it when it accepts prompts.
+
+        Errors of the opening are raised here, not in the task. Cancelling this ends the task.
+        """
         with self._register.starting(host):
             session: Session = await self._nursery.start(host.run, opening)
             return session
@@ -625,6 +654,7 @@ class Runtime:
                 nursery.start_soon(self._drain, host)
 
     async def _drain(self, host: HostedSession) -> None:
+        """Wait for the end of a session's work, then close it, unless another block owns it."""
         await wait_for_rest(host.session)
         with suppress(LocalProtocolError):  # an adopted session
             await host.end()
@@ -924,16 +954,22 @@ async def open_runtime(
     tenant_budgets: dict[str, Budget] = {}
 
     def budgets_of(tenant: str) -> tuple[Budget, ...]:
+        """Return the budgets that apply to a tenant's session: the runtime's and the tenant's."""
         own = tenant_budgets.get(tenant)
         return common_budgets if own is None else (*common_budgets, own)
 
     def limits_of(agent: Agent) -> Limits:
+        """Return the limits of an agent's sessions, which `config` sets unless the program does."""
         bounds = limits_for(agent, limits)
         return bounds if limits is not None or config is None else config.bound(bounds)
 
     def open(
         agent: str | Agent, /, **options: Unpack[SessionOptions]
     ) -> AbstractAsyncContextManager[Session]:
+        """Open a session with the runtime's settings, except for those given in `options`.
+
+        The tools are added to the runtime's. The store cannot be replaced.
+        """
         found = resolve_agent(agent, config)
         usual: SessionOptions = {
             "permissions": permissions,
@@ -960,6 +996,7 @@ async def open_runtime(
         cwd: str | os.PathLike[str] | None,
         roots: Sequence[str | os.PathLike[str]] | None,
     ) -> AbstractAsyncContextManager[Session]:
+        """Open a stored session with the runtime's settings, which the store does not save."""
         assert kept is not None
         found = resolve_stored_agent(entry.agent, config)
         given: ReopenOptions = {
@@ -984,6 +1021,7 @@ async def open_runtime(
         return reopen_session(entry.session, kept, agent=found, **given)
 
     def agents() -> list[AgentInfo]:
+        """Return the agents known to this runtime, installed or not."""
         return [
             AgentInfo(
                 name=f.agent.name,

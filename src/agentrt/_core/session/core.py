@@ -3,6 +3,31 @@
 Its inputs are commands, the agent's effects and the clock; its outputs are events for the log and
 actions for the `CoreHost`. It never waits and does not use Trio. Each command and each batch of
 effects is one step. The end of a step logs a changed state and wakes the readers.
+
+**Ownership.** `SessionCore` decides; its parts keep the details. `Conversation` has the turn that
+runs, the items and the life cycle of the process, and writes most events. `PromptQueue` orders the
+prompts that wait. `OpenQuestions` and `OpenRequests` track the requests of the agent until they are
+answered. `UnsentUntilStored` delays messages to the agent until the store has the events they
+follow from. `SessionBudgets` ends turns that cost too much, and `RateLimitWait` delays the
+repetition of prompts that a rate limit has ended.
+
+**A prompt** becomes a turn in `_begin`, either directly from `send_or_queue` or from the queue by
+the host's task (`begin_next`). The turn ends in `end_turn` only: by the driver's `TurnFinished`, by
+the end of the process or of the session, by a deadline, or by a cancel before the prompt was sent.
+A queued prompt that is never sent does not become a turn (`_fail`). An outcome that agentrt has
+decided (`turn.verdict`, set by `cancel_turn`) overrides the agent's.
+
+**A cancel** has three stages: the driver's cancel message; the same message again at
+`turn.resend_at`; and at `turn.grace_at` the end of the turn and the replacement of the process. The
+log has the end of the turn in bounded time, even if the agent never answers.
+
+**Deadlines** are computed anew from the state whenever it changes (`next_deadline`). No timer
+object can be forgotten: the host sleeps until that time and calls `on_deadline`. The hard limit of
+a turn stands still while a person is asked (`pause`) and while the turn waits for the end of a rate
+limit; `_end_step` starts its clock again.
+
+**Steps nest.** `_depth` counts them. A nested step does nothing at its end, so that a command made
+of several others still writes one batch of events.
 """
 
 from __future__ import annotations
@@ -93,6 +118,7 @@ def unsendable(error: Exception) -> AgentrtError:
 
 
 def _ignored(grace: float) -> Notice:
+    """Return the notice about an agent that did not end a cancelled turn in `grace` seconds."""
     return Notice(
         "warning",
         "cancel_ignored",
@@ -123,6 +149,11 @@ _UNEXPECTED: Final = Notice(
 
 
 def _shorter(n: int, prompts: int) -> Notice:
+    """Return the notice about an agent that repeats fewer prompts than the session has had.
+
+    `n` of the last `prompts` prompts were found in the history that the agent repeated when its
+    conversation was resumed; see `prompts_to_remember` for the prompts that count.
+    """
     return Notice(
         "warning",
         "memory_shorter",
@@ -133,6 +164,10 @@ def _shorter(n: int, prompts: int) -> Notice:
 
 
 def _stuck(end: PromptEnd) -> Notice:
+    """Return the notice about an agent that does not answer prompts properly after a cancelled one.
+
+    `end` is the symptom; see `AfterCancel` for the faults that are recognized.
+    """
     return Notice(
         "warning",
         "cancel_stuck",
@@ -158,6 +193,11 @@ class CoreStep:
         self._core._depth += 1
 
     def __exit__(self, *exc: object) -> None:
+        """End the step; the outermost one logs a changed state and publishes the events.
+
+        This also happens if the block raised: the events that were appended before the error are
+        true, and readers must see them.
+        """
         core = self._core
         core._depth -= 1
         if not core._depth:
@@ -337,6 +377,14 @@ class SessionCore:
         return self._step
 
     def _end_step(self) -> None:
+        """Finish the outermost step: adjust the clocks, log a changed state and wake the readers.
+
+        Called once per batch of effects and once per outermost block of `step`. It first answers
+        requests that closed by themselves, then takes over a deadline that the program has set on
+        the turn's cancel scope, and restarts the hard limit if no person is asked any more. The
+        host recomputes its sleep only if the state, a deadline or the need for silence has changed:
+        a step that only appends text costs no wake-up of the host's task.
+        """
         conversation = self.conversation
         if conversation.items.released:
             self._release()
@@ -384,6 +432,11 @@ class SessionCore:
             self._noticed(notice)
 
     def _noticed(self, notice: Notice) -> None:
+        """Append a notice to the log of the session, and to the log of the program at its level.
+
+        Drivers report notices as effects, so this is also the handler of that effect. A wait for
+        rate limits reads them, because some agents announce the end of a limit only in a notice.
+        """
         self.log.append(notice)
         self._rate_limits.noticed(notice)
         turn = self.turn
@@ -488,6 +541,11 @@ class SessionCore:
             self._deadline_changed = True
 
     def _forget_driver(self) -> None:
+        """Drop everything that only makes sense for the process that has just ended.
+
+        Messages that still wait for the store are dropped as well: another process knows nothing of
+        the turn or the request that they belong to.
+        """
         self.driver = self._ends_by_silence = None
         self._after_cancel = AfterCancel()
         self._steered = frozenset()
@@ -606,6 +664,11 @@ class SessionCore:
         return turn
 
     def _enqueue(self, turn: TurnMachine, when: When) -> None:
+        """Put a prompt into the queue, and cancel the running turn if the prompt interrupts it.
+
+        An interrupting prompt becomes the next one, before those that were queued earlier. Raises
+        `LimitExceeded` if the queue is full; nothing has changed then.
+        """
         if len(self.queue) >= self.limits.queued_prompts:
             raise LimitExceeded(
                 f"{len(self.queue)} prompts are already queued (limits.queued_prompts)"
@@ -638,6 +701,12 @@ class SessionCore:
                 self._send_when_stored("prompt", turn, id, prompt)
 
     def _prompt(self, turn: TurnMachine, id: str) -> list[Effect]:
+        """Return the driver's effects that send the turn's prompt under the id `id`.
+
+        Telemetry, if enabled, adds its trace context to the prompt's metadata, and is informed if
+        the driver refuses the prompt, so that its span does not stay open. Raises the driver's
+        error for content that the protocol cannot carry.
+        """
         assert self.driver is not None
         content, observer = turn.content or [], self.observer
         if observer is None:
@@ -652,10 +721,16 @@ class SessionCore:
     def _send_when_stored(
         self, kind: Literal["prompt", "steer"], turn: TurnMachine, id: str, prompt: list[Effect]
     ) -> None:
+        """Send a prompt when the store has the events of its turn, so that no work is lost.
+
+        If the process went down in between, the agent would have worked on a prompt that the stored
+        session has never heard of. `kind` and `id` identify the message if it must be dropped.
+        """
         send, drop = partial(self.receive, prompt), partial(self._unsend, id)
         self._unsent.send_when_stored(kind, id, turn, send, drop)
 
     def _unsend(self, id: str) -> None:
+        """Take back a prompt that was never written; the driver must not wait for its answer."""
         self._steered -= {id}
         if self.driver is not None:
             self.driver.discard_prompt(id)
@@ -729,11 +804,16 @@ class SessionCore:
         return turn.state is TurnMachineState.QUEUED and turn in self.queue
 
     def _remove(self, turn: TurnMachine, failure: AgentrtError) -> None:
+        """Take a prompt out of the queue and end it with `failure`."""
         self.queue.remove(turn)
         self._queue_changed()
         self._fail(turn, failure)
 
     def _fail(self, turn: TurnMachine, failure: AgentrtError) -> None:
+        """Record the reason why a prompt was not sent; a task that waits for the turn raises it.
+
+        The prompt itself may stay in the stored queue (`close`), where another process can send it.
+        """
         turn.failure = failure
         turn.apply(TurnMachineInput.DROP)
 
@@ -744,6 +824,11 @@ class SessionCore:
             self._noticed(Notice("error", "prompt_dropped", str(turn.failure), data))
 
     def _queue_changed(self) -> None:
+        """Log the new queue.
+
+        The deadline may change as well, because a waiting prompt shortens the silence that ends a
+        turn of the agent.
+        """
         self.conversation.show_queue()
         self._deadline_changed = True
 
@@ -823,6 +908,10 @@ class SessionCore:
         self.cancel_turn(turn, "timed_out", by=None)
 
     def _reach_hard(self, turn: TurnMachine) -> None:
+        """Cancel a turn at its hard limit.
+
+        The error names no figure if the program moved the deadline.
+        """
         self.time_out(turn, "hard", None if turn.moved else turn.limits.turn_timeout_s)
 
     def store_lost(self, error: AgentrtError) -> None:
@@ -841,6 +930,7 @@ class SessionCore:
             self.cancel_turn(turn, "cancelled", by="caller")
 
     def _send_cancel(self) -> None:
+        """Send the agent the protocol's cancel, unless its process has ended."""
         if self.driver is not None:
             self.receive(self.driver.cancel())
 
@@ -885,6 +975,7 @@ class SessionCore:
             self._log_end(turn, turn.ended, level)
 
     def _log_end(self, turn: TurnMachine, ended: TurnEnded, level: int) -> None:
+        """Log the end of a turn for the program, with the outcome and its length in seconds."""
         seconds = round(turn.ended_at - turn.began_at, 3)
         why = "" if ended.error is None else f": {ended.error.message}"
         self.scope.say(
@@ -1020,6 +1111,11 @@ class SessionCore:
     # --- effects of a driver, one method per effect
 
     def _modes_set(self, effect: ModesSet) -> None:
+        """Show new modes, and warn about a mode in which the agent does not ask for permission.
+
+        The warning is given when a mode begins, not with every report, and also if the agent itself
+        has changed the mode.
+        """
         mode = effect.modes.mode
         self.conversation.take(effect)
         if mode == self._mode:
@@ -1032,20 +1128,35 @@ class SessionCore:
             self._noticed(Notice("warning", "mode_does_not_ask", problem, {"mode": mode}))
 
     def _tool_called(self, effect: ToolCalled) -> None:
+        """Show a tool call, and compare it with the rules that apply even to unasked calls.
+
+        The order matters. A call that the agent itself refused by a rule is shown as a denied
+        question first. After the call is shown, the tripwire can end the turn for a call that was
+        made although a rule forbids it.
+        """
         if (refused := self.tripwire.refused_by_agent(effect)) is not None:
             self.questions.show_denied(*refused)
         self.conversation.items.tool_called(effect)
         self.tripwire.called(effect)
 
     def _used(self, effect: UsageSet) -> None:
+        """Charge reported usage to the budgets before it is shown, since it can end the turn."""
         self.budgets.used(effect.usage)
         self.conversation.take(effect)
 
     def _task_reported(self, effect: TaskSet) -> None:
+        """Show a background task. Such a report explains a turn that ends without any output."""
         self._after_cancel.reported_task = True
         self.conversation.take(effect)
 
     def _user_content_received(self, effect: UserContentReceived) -> None:
+        """Show user content from the agent, and learn from it which prompts the agent remembers.
+
+        There are three cases. During the handshake of a resumed conversation it is a repeated
+        prompt, to be compared with the session's own. In a new session before the first prompt it
+        belongs to a conversation that the agent was not asked to load, which is reported once.
+        Otherwise it is the echo of a prompt that was sent.
+        """
         if effect.replay:
             self._repeated_prompts.add(effect.content)
         elif not self._prompted and self.opening.resume is None:
@@ -1056,15 +1167,22 @@ class SessionCore:
         self.conversation.take(effect)
 
     def _signal(self, effect: Signal) -> None:
+        """Interrupt the agent's process, for protocols in which only a signal cancels a turn."""
         self._host.interrupt()
         self.active_at = self._clock()  # the silence counts from here: the signal may be an answer
 
     def _withdrawn(self, effect: RequestWithdrawn) -> None:
+        """Close a request that the agent does not wait for any more, and stop its handler."""
         self._host.stop(effect.key)
         self.conversation.resolve(effect.key, "cancelled", by="agent")
         self.reset_idle_timer()
 
     def _turn_began(self, effect: TurnBegan) -> None:
+        """Begin a turn that the agent started by itself, or note that the end of one is explicit.
+
+        `effect.explicit` means that the protocol will report the end of the turn. Other turns of
+        the agent end by silence.
+        """
         turn = self.turn
         if turn is None:
             self.conversation.begin_own(explicit=effect.explicit)
@@ -1072,6 +1190,13 @@ class SessionCore:
             turn.explicit = True
 
     def _turn_finished(self, effect: TurnFinished) -> None:
+        """End the running turn, or one of the prompts that were sent into it.
+
+        The agent's outcome is not final. A failure by a rate limit keeps the turn open, to send the
+        prompt again later. If the end shows that an earlier cancel has broken the process
+        (`AfterCancel`), the process is replaced. An end that belongs neither to the running turn
+        nor to a prompt sent into it is logged as `stale` and has no other effect.
+        """
         turn = self.conversation.turn
         if effect.folded:
             self._steered = self._steered.difference(effect.folded)
@@ -1113,6 +1238,11 @@ class SessionCore:
         self._deadline_changed = True
 
     def _send_again(self, turn: TurnMachine) -> None:
+        """Send the prompt of a turn once more, after the end of the rate limit that has ended it.
+
+        The turn fails if the agent cannot take the prompt now, and ends as `agent_died` if its
+        process ended while the turn waited.
+        """
         turn.retry_at, turn.waits_until = math.inf, None
         turn.retries += 1
         self.active_at = self._clock()
@@ -1141,6 +1271,12 @@ class SessionCore:
         )
 
     def _opened(self, effect: Started) -> None:
+        """Take over the results of the handshake: the agent's session, capabilities and history.
+
+        If the conversation was resumed, the prompts that the agent repeated are compared with the
+        last ones of this session; a notice tells the user if the agent has lost some. While the log
+        takes over the repeated history (`keep_replay`), there is nothing to compare.
+        """
         conversation = self.conversation
         self.agent_session = effect.session
         self.capabilities = effect.capabilities
@@ -1157,6 +1293,7 @@ class SessionCore:
             self._noticed(Notice("warning", "agent_does_not_ask", problem))
 
     def _refused(self, effect: StartFailed) -> None:
+        """Keep the agent's reason for refusing the start, of which the host makes an error."""
         self.start_failed = effect
 
     def handler_failed(self, what: str, error: Exception) -> None:
@@ -1177,6 +1314,10 @@ class SessionCore:
         self._set_hard(turn, math.inf)
 
     def _set_hard(self, turn: TurnMachine, at: float) -> None:
+        """Set the time of the turn's hard limit on Trio's clock; infinity stops the limit's clock.
+
+        The turn's cancel scope and the deadline shown to viewers, in seconds since 1970, follow it.
+        """
         turn.hard_at = at
         if turn.scope is not None:
             turn.scope.deadline = at
@@ -1184,6 +1325,7 @@ class SessionCore:
         self._deadline_changed = True
 
     def _conversed(self, effect: Effect) -> None:
+        """Pass on an effect that only changes the transcript."""
         self.conversation.take(effect)
 
     _HANDLERS: Final[Mapping[type, Callable[..., None]]] = {

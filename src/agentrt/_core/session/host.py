@@ -1,7 +1,23 @@
 """The task of a session that owns its nurseries and carries out the core's decisions.
 
-It sleeps in a cancel scope until the session's next deadline. A turn that needs no
-handler and reaches no deadline starts and ends without waking it.
+It sleeps in a cancel scope until the session's next deadline. A turn that needs no handler and
+reaches no deadline starts and ends without waking it.
+
+`SessionCore` decides and never waits; `SessionHost` waits and decides nothing about turns. It
+implements `CoreHost`, through which the core writes to the agent, starts and stops handlers and
+asks for another look at its deadlines. In the other direction the `Link` reports output and the end
+of the process here (`received`, `gone`), each already with the driver that it belongs to: reports
+for a driver that is not the core's current one are ignored.
+
+There are three kinds of tasks. `run` is the session's own task; it does everything that must happen
+in sequence: replacing a process, starting one, taking a checkpoint, sending the next queued prompt.
+`Link.run` serves one process. Handlers, which answer the agent's requests, run in the nursery of
+the turn (`TurnTasks`) if they must end with it, else in the session's nursery. A `TurnTasks` is
+opened before it is needed, so that a turn can begin without a checkpoint.
+
+`run` is a loop with one action per iteration, in order of priority. Anything that may change the
+choice sets `_wake`, or moves the deadline of `_sleep_scope`. Waiting for an idle agent (`drained`)
+has its own waiters, because an agent can become idle without any event in the log.
 """
 
 from __future__ import annotations
@@ -285,6 +301,11 @@ class SessionHost:
         return self._service(method) is not None
 
     def _service(self, method: str) -> Service | None:
+        """Return the service for a method, or None.
+
+        A service for the exact method wins over one for all methods with the same first part, such
+        as `fs`. A turn service is bound to the turn that runs now, not when it is called.
+        """
         if method in self.turn_services:
             return partial(self._serve_turn, self.turn_services[method], self.core.turn)
         return self._services.get(method) or self._services.get(method.partition("/")[0])
@@ -292,6 +313,7 @@ class SessionHost:
     async def _serve_turn(
         self, service: TurnService, turn: TurnMachine | None, asked: ServiceRequested
     ) -> Any:
+        """Call a turn service with the turn of the request; None if it is background work."""
         # A turn may begin in the same batch as the request; none runs yet in that case.
         return await service(asked, None if asked.background else turn or self.core.turn)
 
@@ -321,12 +343,17 @@ class SessionHost:
         questions = self.core.questions
 
         async def wait() -> Decision:
+            """Wait for the policy.
+
+            An error of the policy becomes a decision, so that the agent is answered.
+            """
             try:
                 return questions.policy_decided(await decision)
             except Exception as error:
                 return questions.policy_failed(error)
 
         def give_up(*refusal: object) -> None:
+            """Close the question without an answer from the policy, which may not have begun."""
             if isinstance(decision, Coroutine):
                 decision.close()  # it may never have been awaited
             questions.given_up(key)
@@ -338,6 +365,7 @@ class SessionHost:
         """Start a handler that expires the question after that many seconds."""
 
         async def wait() -> None:
+            """Sleep, then let the core answer the question by its rule for expired ones."""
             await trio.sleep(seconds)
             self.core.questions.expired(key)
 
@@ -504,6 +532,10 @@ class SessionHost:
         self._served()
 
     def _served(self) -> None:
+        """Note that the turn has changed something here or has called a tool of the program.
+
+        After a rate limit, such a turn is not repeated automatically.
+        """
         if self.core.turn is not None:
             self.core.turn.served = True
 
@@ -512,6 +544,7 @@ class SessionHost:
         self.core.handler_failed(what, error)
 
     def _handler_ended(self) -> None:
+        """Restart the idle timer: the agent could not work while it waited for the handler."""
         # the agent has waited for it, and the end of the session may have
         self.core.reset_idle_timer()
 
@@ -633,18 +666,27 @@ class SessionHost:
             core.conversation.orphan(resumes=core.resumes)
 
     def _check_started(self, link: Link) -> None:
+        """Wake the task that waits for the handshake, once it has succeeded or was refused.
+
+        Called after each batch of effects until then, and directly after the start, because one
+        protocol has no handshake.
+        """
         core = self.core
         if core.ready or core.start_failed is not None:
             link.opened = core.ready
             link.started.set()
 
     async def _open_tasks(self) -> None:
+        """Open the nursery and cancel scope of the next turn in advance, which may take a
+        moment.
+        """
         run = TurnTasks().run
         self._spare_tasks = await self.nursery.start(
             run, self.core.scope_cancelled, self._tasks_ended
         )
 
     def _tasks_ended(self) -> None:
+        """Drop the nurseries that are over. The next turn may have waited for one of them."""
         self._tasks = [tasks for tasks in self._tasks if not tasks.finished]
         self.turns_may_start()  # and the turn's block waits for them
 
@@ -678,6 +720,11 @@ class SessionHost:
         self._process_ended(how, _exit_data(link), wanted=link.ended_on_purpose)
 
     def _process_ended(self, how: str, data: Any = None, *, wanted: bool) -> None:
+        """Stop everything that served the ended process, then report its end to the core.
+
+        `how` describes the end in words. The handlers go first: an answer to a process that does
+        not exist any more must not reach the driver of the next one.
+        """
         self.handlers.cancel_all()
         for forget in self.exit_callbacks:
             forget()
@@ -717,6 +764,14 @@ class SessionHost:
             over.set()
 
     async def _start_again(self) -> None:
+        """Start a process for a conversation that had one before, or for a start that was put off.
+
+        The previous process is closed first, with its children. A session whose project files had
+        to be approved has never had a process: its original opening is used, and an error leaves it
+        in place for the next attempt. Otherwise the conversation is resumed if the agent can do
+        that. The notice `agent_restarted` is a warning if the agent has lost a conversation that
+        had turns.
+        """
         core = self.core
         if self.link is not None:
             await self.link.close()  # its leftovers
@@ -749,6 +804,10 @@ class SessionHost:
         core.add_notice(Notice(level, "agent_restarted", message, {"resumed": resume is not None}))
 
     async def _start_on(self, resume: str | None) -> None:
+        """Start a process with the session's opening, changed to resume the session `resume`.
+
+        The history is not repeated: the log has it already. A fork is not made again.
+        """
         opening = self.core.opening
         options = {**opening.options, "replay": False}
         again = structs.replace(opening, resume=resume, fork=False, options=options)
@@ -912,6 +971,10 @@ class SessionHost:
         self.core.reset_idle_timer()
 
     async def _end(self) -> None:
+        """End a session that another server has taken over.
+
+        Shielded, because it runs in the session's own nursery, which may be ending as well.
+        """
         with trio.CancelScope(shield=True):  # bounded by the shutdown ladder
             await self.finish()
 
@@ -977,10 +1040,15 @@ class SessionHost:
 
 
 def _nothing(*args: object) -> None:
-    pass
+    """Do nothing; the callback for the result of a handler without an answer."""
 
 
 async def _run_after(before: trio.Event, run: Callable[[], Awaitable[Any]]) -> Any:
+    """Run a handler of a notification after the previous one, so that they keep their order.
+
+    Requests may be answered in any order, but two reports about one subject must not overtake each
+    other.
+    """
     await before.wait()
     return await run()
 

@@ -3,6 +3,26 @@
 The file belongs to one user, and one process writes it at a time, which holds a lock file next to
 it. All other connections only read: two connections that write or checkpoint at the same moment
 could damage the file, by a defect of SQLite before 3.51.3.
+
+**Data.** A `session` row has the present facts about a session and its `head`; `record` rows have
+its history, one for each closed part; `frame` rows have its events, in the order in which they were
+committed. A frame contains everything; rows and records are derived from the events and may be
+written later. `_late`, `_late_rows` and `_unindexed` have the data that is postponed, until the
+next flush that needs a transaction anyway, the amount exceeds a limit, or the file is closed. If
+the process ends before, `_prepare` derives the rows from the frames.
+
+**Commits.** The usual flush only has frames and is one INSERT, which is atomic without BEGIN and
+COMMIT. `commit` is called from one thread, the store's writer.
+
+**Owners.** Each claim of a session increments its `owner`. A flush names the owner and the first
+event that it expects to write; if the row says anything else, another program has written the
+session (`Unusable`), or the flush was committed although its commit reported an error.
+
+**Lost events.** A file can lose its last events: by a power failure with `synchronous=NORMAL`, by a
+restored backup, or by a deleted write-ahead log. `_begin_generation` recognizes this when the file
+is opened, by the boot id, a random mark that is stored in the file and in the lock file, and the
+inode of the log. The generation is part of each log's epoch, so that viewers do not continue at
+event numbers that now mean something else.
 """
 
 from __future__ import annotations
@@ -87,6 +107,7 @@ class SqliteBackend(ImportingBackend):
     min_interval_s = 0.0
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Prepare to write the file at `path`; `open` creates it."""
         self.path = Path(os.path.abspath(path))
         self._lock: int | None = None
         self._ahead_s = 0.0
@@ -120,6 +141,7 @@ class SqliteBackend(ImportingBackend):
     # --- opening
 
     def open(self) -> None:
+        """Open and migrate the file. Nothing stays open or locked after an error."""
         try:
             with store_errors(self.path):
                 self._open()
@@ -181,6 +203,12 @@ class SqliteBackend(ImportingBackend):
                 time.sleep(_LOCK_RETRY_S)
 
     def _take_lock(self) -> None:
+        """Take the lock once, without waiting, and enter this process in the lock file.
+
+        The first line of the lock file is the writer's process id, for the error message of others.
+        The second and third are left by the previous writer; see `_write_last`. Raises
+        `StoreInUse`.
+        """
         name = f"{self.path}.lock"
         self._lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
@@ -230,6 +258,10 @@ class SqliteBackend(ImportingBackend):
         self._set_meta(mark=mark)
 
     def _marked(self, mark: object) -> str:
+        """Return the text by which the lock file identifies a file: its mark and its inode.
+
+        A copy has the same mark but another inode; an older version of the file has another mark.
+        """
         return f"{mark} {self._file[1]}"
 
     def _prepare(self, *, lost: bool) -> None:
@@ -332,6 +364,7 @@ class SqliteBackend(ImportingBackend):
         self._new_mark()
 
     def _set_meta(self, **values: object) -> None:
+        """Set keys of the table `meta`."""
         self.database.many("INSERT OR REPLACE INTO meta VALUES(?, ?)", values.items())
 
     @contextlib.contextmanager
@@ -354,6 +387,11 @@ class SqliteBackend(ImportingBackend):
         return SqliteReader(self.path)
 
     def finish(self) -> None:
+        """Write everything that is postponed, and mark the file as closed in order.
+
+        A file that is closed in order needs neither recovery nor a new generation when it is
+        opened.
+        """
         with self.transaction():
             self._write_postponed()
             self._set_meta(closed=1)
@@ -363,6 +401,10 @@ class SqliteBackend(ImportingBackend):
         self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
+        """Close the database, then release the locks. Can be called at any time, more than once.
+
+        The order matters: another process may write the file as soon as it has the lock.
+        """
         database = vars(self).pop("database", None)
         try:
             if database is not None:
@@ -379,6 +421,12 @@ class SqliteBackend(ImportingBackend):
     # --- writing
 
     def commit(self, flush: Flush) -> None:
+        """Write a flush, atomically.
+
+        After an error the caches are dropped, because the commit may have succeeded: the flush can
+        be tried again, and `_write` recognizes frames that are there. Raises `Unusable` if the file
+        is damaged or was moved, so that another attempt is pointless.
+        """
         try:
             self._check_files()
             self._set_synchronous(fsync=flush.fsync)
@@ -514,6 +562,13 @@ class SqliteBackend(ImportingBackend):
     def _write_row(
         self, num: int, row: SessionRow, next: int, now: float, head: Head | None
     ) -> None:
+        """Write a session's row, with its head if that is new.
+
+        `next`: the number of the next event.
+
+        The description is encoded again only if it is another object than last time, as it rarely
+        changes.
+        """
         known = self._rows.get(num)
         about = known[3] if known is not None and known[2] is row.about else encode(row.about)
         self._rows[num] = row.title, row.prompt, row.about, about
@@ -529,6 +584,7 @@ class SqliteBackend(ImportingBackend):
             self._write_row(num, row, next, at, None)
 
     def _forget_late_rows(self) -> None:
+        """Drop the postponed rows, which are committed now."""
         self._late_rows.clear()
         self._late_since = math.inf
 
@@ -538,6 +594,7 @@ class SqliteBackend(ImportingBackend):
         self._rows.clear()
 
     def _write_records(self, num: int, head: Head, records: dict[int, Record]) -> None:
+        """Write records of a session's history, to be indexed for search later."""
         for record in records.values():
             self.database.execute(
                 "INSERT OR REPLACE INTO record(session, number, last, body) VALUES(?,?,?,?)",
@@ -562,6 +619,7 @@ class SqliteBackend(ImportingBackend):
             )
 
     def catch_up(self) -> None:
+        """Write the postponed data now, for readers that need it, such as a search."""
         if self._unindexed or self._late or self._late_rows:
             with self.transaction():
                 self._write_postponed()
@@ -579,12 +637,14 @@ class SqliteBackend(ImportingBackend):
         self._set_meta(indexed=self._time())
 
     def _forget_postponed(self) -> None:
+        """Drop the postponed data, which is committed now."""
         self._forget_late_rows()
         self._unindexed.clear()
         self._late.clear()
         self._late_size = 0
 
     def create(self, session: str, epoch: str, about: SessionDescription) -> SessionClaim:
+        """Add a session with its description. The head stays empty until its first checkpoint."""
         with self.transaction():
             now = self._time()
             self.database.execute(
@@ -606,6 +666,12 @@ class SqliteBackend(ImportingBackend):
         return SessionClaim(num, 1)
 
     def claim(self, session: str, *, reads: bool = False) -> SessionClaim | None:
+        """Take a session over, by making every earlier claim of it invalid.
+
+        None: it does not exist.
+
+        Returns no lease that could expire: no other process can write the file.
+        """
         self.catch_up()  # its next records are numbered after those that are read now
         with self.transaction():
             x = self.database.execute
@@ -618,6 +684,7 @@ class SqliteBackend(ImportingBackend):
         pass  # no other process could claim it
 
     def discard(self, place: SessionClaim) -> None:
+        """Delete a session that this claim still owns."""
         with self.transaction():
             for (session,) in self.database.execute(
                 "SELECT id FROM session WHERE num=? AND owner=?", (place.num, place.owner)
@@ -629,6 +696,10 @@ class SqliteBackend(ImportingBackend):
             return self._forget(session)
 
     def _forget(self, session: str) -> bool:
+        """Delete a session with all its data, within a transaction.
+
+        Returns False if it does not exist.
+        """
         x = self.database.execute
         found = x("SELECT num FROM session WHERE id=?", (session,))
         if found:
@@ -714,9 +785,15 @@ class SqliteBackend(ImportingBackend):
         x("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def name_chat(self, chat: str, session: str) -> None:
+        """Store a client's name for a session; a later name of the same chat replaces it."""
         self.database.change("INSERT OR REPLACE INTO chat VALUES(?, ?)", (chat, session))
 
     def tidy(self, events: float, answers: float) -> None:
+        """Delete answers and frames older than these numbers of seconds.
+
+        Frames are deleted only up to the session's head, from which the rest of its history is
+        restored. Some free pages are returned to the file system each time.
+        """
         self.database.change("DELETE FROM answer WHERE at<?", (self._time() - answers,))
         before = self._time() - events
         gone = 1
