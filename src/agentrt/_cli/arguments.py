@@ -1,4 +1,24 @@
-"""The options of all commands."""
+"""The options of all commands.
+
+One parser reads every command line. The options of the interactive session and of `-p` belong to
+the main parser; each subcommand has a parser of its own, which a `_fill_…` function fills from
+groups (`_add_…`) that several commands share. The prose of `--help` is in `manual`; the options'
+own help is here, next to the option.
+
+Three rules hold everywhere:
+
+- An option that the settings file knows, too, has no default here: it is None, or false for a
+  switch, if it was not given. `options` then applies the settings and the built-in defaults; a
+  default in this module would hide both.
+- Subcommands are created with `argument_default=SUPPRESS`, so that an option given before the
+  command (`agentrt --store FILE sessions`) is not overwritten by the command's own default.
+- Values are checked here as far as their text allows (`_seconds`, `_count`, `_budget`), so that a
+  mistake is reported before anything starts. Everything that needs the file system, the settings or
+  an agent is checked by the command.
+
+Errors become `WrongArguments` instead of a printed usage and an exit: the caller decides on the
+form of the message, because a one-shot command with JSON output reports errors as JSON, too.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +48,19 @@ class WrongArguments(Exception):
 
 
 class _Parser(argparse.ArgumentParser):
+    """A parser that raises its errors, and accepts no abbreviated option names.
+
+    An abbreviation that works today becomes ambiguous when an option is added, so scripts could not
+    rely on it.
+    """
+
     def __init__(self, **options: Any) -> None:
         super().__init__(
             formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options
         )
 
     def error(self, message: str) -> NoReturn:
+        """Raise `WrongArguments` where argparse would print the usage and exit."""
         raise WrongArguments(message, self.prog)
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
@@ -92,6 +119,11 @@ def one_shot_format(arguments: Sequence[str]) -> Literal["json", "stream-json"] 
 
 
 def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Return the parsers of the subcommands by name; empty for a parser without subcommands.
+
+    argparse has no public access to them, nor to the options of a parser, so this module reads its
+    private attributes.
+    """
     found: dict[str, argparse.ArgumentParser] = {}
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -100,6 +132,7 @@ def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPar
 
 
 def _meant(word: str, known: Sequence[str]) -> str:
+    """Return a suggestion to append to an error message; empty if no known name is similar."""
     close = get_close_matches(word, known, 1)
     return f"; did you mean {close[0]}?" if close else ""
 
@@ -192,6 +225,9 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _add_acp_version(add: Callable[..., object]) -> None:
+    """Add `--acp-version`. It limits the offer of the handshake; an agent may still choose version
+    1.
+    """
     add(
         "--acp-version",
         type=int,
@@ -201,6 +237,11 @@ def _add_acp_version(add: Callable[..., object]) -> None:
 
 
 def _add_agent(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """Add the options that choose the agent and record its protocol messages.
+
+    `several`: `--agent` may be repeated and is called `agents` in the namespace, for commands that
+    look at all agents unless some are named. The default is then chosen by the command.
+    """
     add = parser.add_argument_group("the agent").add_argument
     if several:
         add(
@@ -226,6 +267,10 @@ def _add_agent(parser: argparse.ArgumentParser, *, several: bool = False) -> Non
 
 
 def _add_store(parser: argparse.ArgumentParser) -> None:
+    """Add `--store`, for commands that only use stored sessions.
+
+    `serve` has an `--store` option of its own, whose help names the default that applies to it.
+    """
     parser.add_argument(
         "--store",
         metavar="FILE",
@@ -234,10 +279,14 @@ def _add_store(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_json(parser: argparse.ArgumentParser) -> None:
+    """Add `--json`, whose value is never missing: it has no counterpart in the settings."""
     parser.add_argument("--json", action="store_true", default=False, help="print JSON")
 
 
 def _add_prompt(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `-p`, including those that `attach` lacks because the agent's own process
+    must be started with them or because they change files on this machine.
+    """
     add = parser.add_argument_group("one prompt").add_argument
     _add_one_prompt(add)
     add(
@@ -256,6 +305,11 @@ def _add_prompt(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_one_prompt(add: Callable[..., argparse.Action]) -> None:
+    """Add the options of a prompt that also work for a session on a server.
+
+    `--prompt` is not required: without it, the prompt is read from standard input if that is not a
+    terminal, and an interactive session begins otherwise.
+    """
     add(
         "-p",
         "--prompt",
@@ -284,6 +338,11 @@ def _add_one_prompt(add: Callable[..., argparse.Action]) -> None:
 
 
 def _add_session(parser: argparse.ArgumentParser) -> None:
+    """Add the options for opening or resuming a session, with its permissions and limits.
+
+    `--resume` without an ID has the value `""`: an interactive session then asks for one. None
+    means that it was not given.
+    """
     add = parser.add_argument_group("the session").add_argument
     add(
         "--cwd",
@@ -310,11 +369,19 @@ def _add_session(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_settings(add: Callable[..., argparse.Action]) -> None:
+    """Add the options that can be changed in a session later, and therefore also for `attach` and
+    `acp`.
+    """
     add("--model", metavar="ID", help="the model, as the agent names it")
     add("--mode", metavar="ID", help="the mode, as the agent names it")
 
 
 def _add_bounds(parser: argparse.ArgumentParser) -> None:
+    """Add the limits on the agent: permissions, trust, sandbox and time.
+
+    The times stay text or numbers: `none` is kept as text, because None means that the option was
+    not given and the setting applies.
+    """
     add = parser.add_argument_group("permissions").add_argument
     add(
         "--permissions",
@@ -365,6 +432,11 @@ def _add_bounds(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_unattended(parser: argparse.ArgumentParser) -> None:
+    """Add the options for running without a person: checkpoints, budget, rate limits and audit log.
+
+    `--budget` and `--wait-for-limits` are checked here but keep their text, which `options` parses
+    again together with the values from the settings file.
+    """
     add = parser.add_argument_group("running unattended").add_argument
     add(
         "--checkpoints",
@@ -392,6 +464,10 @@ def _add_unattended(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_sandbox(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the sandbox. `--sandbox` without a value means `workspace`.
+
+    `--no-sandbox` is a separate option because it must override a sandbox from the settings file.
+    """
     add = parser.add_argument_group("the sandbox").add_argument
     add(
         "--sandbox",
@@ -430,6 +506,7 @@ def _add_sandbox(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_terminal(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the interactive session."""
     add = parser.add_argument_group("the terminal").add_argument
     _add_look(add)
     add(
@@ -442,6 +519,7 @@ def _add_terminal(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_look(add: Callable[..., argparse.Action]) -> None:
+    """Add the options for colours and line-by-line output, which `attach` has, too."""
     add(
         "--color",
         choices=("auto", "always", "never"),
@@ -455,6 +533,7 @@ def _add_look(add: Callable[..., argparse.Action]) -> None:
 
 
 def _add_log(parser: argparse.ArgumentParser) -> None:
+    """Add the options of logging. Every subcommand has them, so that they may follow its name."""
     add = parser.add_argument_group("logging").add_argument
     add(
         "--log-level",
@@ -465,9 +544,15 @@ def _add_log(parser: argparse.ArgumentParser) -> None:
 
 
 def _fill_trust(trust: argparse.ArgumentParser) -> None:
+    """Add the arguments of `agentrt trust`, whose verbs list, show, add and remove decisions.
+
+    The default verb is `list`. The defaults are set on the main parser of the command, because
+    those of a verb would replace options that were given before the verb.
+    """
     verbs = trust.add_subparsers(dest="verb", metavar="VERB", title="subcommands")
 
     def verb(name: str, description: str) -> argparse.ArgumentParser:
+        """Add a verb that is about one folder, and return its parser."""
         parser = verbs.add_parser(
             name,
             help=description,
@@ -504,6 +589,7 @@ def _fill_trust(trust: argparse.ArgumentParser) -> None:
 
 
 def _fill_rules(rules: argparse.ArgumentParser) -> None:
+    """Add the arguments of `agentrt rules check`, which explains one rule and runs nothing."""
     rules.add_argument("verb", choices=("check",), help="explain a rule's effect on a call")
     rules.add_argument("rule", metavar="RULE", help="the rule")
     rules.add_argument("call", metavar="CALL", help="a shell command, or a call such as Edit(a.py)")
@@ -512,6 +598,10 @@ def _fill_rules(rules: argparse.ArgumentParser) -> None:
 
 
 def _fill_serve(serve: argparse.ArgumentParser) -> None:
+    """Add the arguments of `agentrt serve`.
+
+    It takes all options of a session, too: they apply to each session that a client opens.
+    """
     _add_agent(serve)
     add = serve.add_argument_group("the server").add_argument
     add("--host", metavar="ADDRESS", help="address to listen on (default 127.0.0.1)")
@@ -583,6 +673,7 @@ def _fill_serve(serve: argparse.ArgumentParser) -> None:
 
 
 def _add_insecure(add: Callable[..., Any]) -> None:
+    """Add `--insecure`. Without it, a token is never sent to another machine in clear text."""
     add(
         "--insecure",
         action="store_true",
@@ -592,6 +683,9 @@ def _add_insecure(add: Callable[..., Any]) -> None:
 
 
 def _fill_attach(attach: argparse.ArgumentParser) -> None:
+    """Add the arguments of `agentrt attach`: the options of a prompt, a new session and the
+    terminal that do not concern the agent's process, which belongs to the server.
+    """
     attach.add_argument(
         "url", metavar="URL", nargs="?", default=None, help="the server (default: your own)"
     )
@@ -614,6 +708,10 @@ def _fill_attach(attach: argparse.ArgumentParser) -> None:
 
 
 def _fill_acp(acp: argparse.ArgumentParser) -> None:
+    """Add the arguments of `agentrt acp`, which editors start as an agent.
+
+    `--attach` without a URL has the value True and means the user's own running server.
+    """
     _add_agent(acp)
     add = acp.add_argument_group("a server's sessions").add_argument
     add(
@@ -633,6 +731,11 @@ def _fill_acp(acp: argparse.ArgumentParser) -> None:
 
 
 def _fill_doctor(doctor: argparse.ArgumentParser) -> None:
+    """Add the arguments of `agentrt doctor`.
+
+    It starts agents and performs their handshake, unless `--project` or `--sandbox` is given: these
+    only look at a folder or at the machine.
+    """
     _add_agent(doctor, several=True)
     doctor.add_argument(
         "--project",
@@ -655,6 +758,7 @@ def _fill_doctor(doctor: argparse.ArgumentParser) -> None:
 
 
 def _fill_sandbox(sandbox: argparse.ArgumentParser) -> None:
+    """Add the arguments of `agentrt sandbox`, which runs a command in the sandbox of a session."""
     _add_agent(sandbox)
     sandbox.add_argument("--cwd", metavar="DIR", help="the folder that can be written")
     _add_sandbox(sandbox)
@@ -668,6 +772,11 @@ def _fill_sandbox(sandbox: argparse.ArgumentParser) -> None:
 
 
 def _fill_conformance(conformance: argparse.ArgumentParser) -> None:
+    """Add the arguments of `agentrt conformance`.
+
+    `--output-format` is stored as `report`: `output_format` in the namespace is the option of `-p`,
+    with other values, and is refused for this command.
+    """
     add = conformance.add_argument
     add(
         "words",
@@ -709,9 +818,16 @@ def _fill_conformance(conformance: argparse.ArgumentParser) -> None:
 
 
 def _fill_sessions(sessions: argparse.ArgumentParser) -> None:
+    """Add the arguments of `agentrt sessions`.
+
+    The default verb is `list`, so its options are accepted with and without the verb.
+    """
     verbs = sessions.add_subparsers(dest="verb", metavar="VERB", title="subcommands")
 
     def verb(name: str, description: str, *, of_agents: bool = True) -> argparse.ArgumentParser:
+        """Add a verb and return its parser. `of_agents`: it also concerns sessions that agents have
+        stored themselves, and takes the options that choose an agent and a folder.
+        """
         parser = verbs.add_parser(
             name,
             help=description,
@@ -753,6 +869,7 @@ def _fill_sessions(sessions: argparse.ArgumentParser) -> None:
 
 
 def _fill_nodes(nodes: argparse.ArgumentParser) -> None:
+    """Add the arguments of `agentrt nodes`, for servers that share a PostgreSQL store."""
     verbs = nodes.add_subparsers(dest="verb", metavar="VERB", title="subcommands")
     verbs.add_parser(
         "list",
@@ -774,9 +891,11 @@ def _fill_nodes(nodes: argparse.ArgumentParser) -> None:
 
 
 def _fill_checkpoints(checkpoints: argparse.ArgumentParser) -> None:
+    """Add the arguments of `agentrt checkpoints`. The default verb is `list`."""
     verbs = checkpoints.add_subparsers(dest="verb", metavar="VERB", title="subcommands")
 
     def verb(name: str, description: str) -> argparse.ArgumentParser:
+        """Add a verb with the folder whose checkpoints it uses, and return its parser."""
         parser = verbs.add_parser(
             name,
             help=description,
@@ -801,6 +920,7 @@ def _fill_checkpoints(checkpoints: argparse.ArgumentParser) -> None:
 
 
 def _fill_trace(trace: argparse.ArgumentParser) -> None:
+    """Add the arguments of `agentrt trace`. The verb is required: there is no useful default."""
     verbs = trace.add_subparsers(dest="verb", metavar="VERB", required=True)
     show = verbs.add_parser(
         "show",
@@ -832,6 +952,7 @@ def _fill_trace(trace: argparse.ArgumentParser) -> None:
 
 
 def _number_of_seconds(text: str) -> float:
+    """Parse a positive number of seconds, for options where `none` has no meaning."""
     seconds = _seconds(text)
     if not isinstance(seconds, float):
         raise argparse.ArgumentTypeError("a number of seconds is required")
@@ -839,6 +960,7 @@ def _number_of_seconds(text: str) -> float:
 
 
 def _speed(text: str) -> float:
+    """Parse a positive, finite factor."""
     try:
         value = float(text)
     except ValueError:
@@ -849,6 +971,9 @@ def _speed(text: str) -> float:
 
 
 def _duration(text: str) -> str:
+    """Check a time such as `6h`, and return its text: `options` parses it with the
+    settings' value.
+    """
     from ..unattended import wait_from  # slow to import
 
     try:
@@ -859,6 +984,7 @@ def _duration(text: str) -> str:
 
 
 def _budget(text: str) -> str:
+    """Check a budget such as `5usd,30min`, and return its text, as `_duration` does."""
     from ..unattended import budget_from  # slow to import
 
     try:

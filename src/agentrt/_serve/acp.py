@@ -7,6 +7,25 @@ sessions as they are: `session/load` or `session/resume` finds them.
 
 In version 2 the answer to a prompt is sent when its turn starts, and a state ends the turn. A
 prompt that waits in the queue stays unanswered until then.
+
+The table `_METHODS` (for version 2, `_METHODS_2`) has the parameters of each method, whether a
+read-only client may call it, and its implementation. Most methods are translated into the commands
+of `commands`, which `operations` carries out, so a client of this protocol follows the same rules
+as all others. A method that has to wait is a generator of steps: it runs until its first wait
+immediately, and a task continues it (`Client.serve`), so a slow request does not delay the messages
+after it.
+
+Three kinds of messages go to the client:
+
+- Answers and errors for its requests, sent by `_answer` and `_refuse` as soon as they are known.
+- Updates of the sessions that it has attached. They are made in `messages`, when the network has
+  room, as the difference between the client's knowledge and the current state.
+- Requests of the session to the client: permissions and forms (`acpquestions`), and files and
+  terminals of an editor (`acpeditor`). Their answers arrive in `receive`, matched by `OurCalls`.
+
+An answer to a prompt that would overtake the turn's updates is kept in `_Attached.prompts` until
+the updates have been sent. `_meta.agentrt` has what ACP has no field for: the phase, the turn's id,
+its outcome and its usage.
 """
 
 from __future__ import annotations
@@ -206,6 +225,7 @@ class AcpViewer(DialectViewer):
             self._fail(id, as_refusal(error))
 
     def _methods(self) -> Methods:
+        """Return the methods of the agreed version."""
         return _METHODS if self._version == SERVED_ACP_VERSION else _METHODS_2
 
     def _initialize(self, id: rpc.Id, params: AcpInitializeParams) -> None:
@@ -314,6 +334,7 @@ class AcpViewer(DialectViewer):
         self._attach(feed, cwd=params.cwd).loads.append(id)
 
     def _resume(self, id: rpc.Id, params: AcpExistingSessionParams) -> Steps[None]:
+        """View a session from now on, without its history (version 1)."""
         feed = yield from self._known_as(params)
         self._attach(feed, cwd=params.cwd, knows=True)
         self._answer(id, **self._settings(feed), _meta=_phase(feed))
@@ -406,6 +427,12 @@ class AcpViewer(DialectViewer):
         return attached
 
     def _list(self, id: rpc.Id, params: AcpListParams) -> Steps[None]:
+        """Answer `session/list` with a page of sessions, the newest page first.
+
+        The sessions of other stores come before those of this server and lose against them if both
+        have one. A cursor is the id of the first session of the page before; it is refused if that
+        session is gone.
+        """
         others: Iterable[SessionInfo] = ()
         if (stores := self._hub.other_stores) is not None:
             fields = yield from self._client.wait(partial(stores.sessions, params.cwd))
@@ -425,6 +452,11 @@ class AcpViewer(DialectViewer):
         self._answer(id, sessions=[_listed(info) for info in page], **more)
 
     def _prompt(self, id: rpc.Id, params: AcpPromptParams) -> Steps[None]:
+        """Send a prompt. It is answered when its turn has ended, or begun in version 2.
+
+        Prompts are queued while a turn runs. The request id identifies the prompt until then, so an
+        id in use is refused.
+        """
         yield from self._find(params.session_id)
         session = yield from self._sessions_by_id.open(params.session_id)
         if not params.prompt:
@@ -435,6 +467,11 @@ class AcpViewer(DialectViewer):
         attached.prompts[id] = session.submit(params.prompt)
 
     def _steer(self, id: rpc.Id, params: AcpSteerParams) -> Steps[None]:
+        """Carry out the extension `_session/steering`: send a prompt into the running turn.
+
+        Without a running turn, or with one that is being cancelled, the client's `begins` decides
+        between a new turn and the answer `promptRequired`.
+        """
         yield from self._find(params.session_id)
         session = yield from self._sessions_by_id.open(params.session_id)
         if session.state.turn is not None and session.state.phase != "cancelling":
@@ -448,6 +485,7 @@ class AcpViewer(DialectViewer):
             self._answer(id, outcome="promptRequired", reason="noRunningTurn")
 
     def _stop_task(self, id: rpc.Id, params: AcpStopTaskParams) -> Steps[None]:
+        """Carry out the extension that stops background work by its id."""
         name, task = params.session_id, params.async_task_id
         return self._change(id, c.StopTask(id=new_id(), session=name, task=task))
 
@@ -468,14 +506,21 @@ class AcpViewer(DialectViewer):
         return self._sessions.get(feed) or self._attach(feed, knows=True)
 
     def _set_mode(self, id: rpc.Id, params: AcpSetModeParams) -> Steps[None]:
+        """Change the mode of a session (version 1; version 2 has an option for it)."""
         name, mode = params.session_id, params.mode_id
         return self._change(id, c.SetMode(id=new_id(), session=name, mode=mode))
 
     def _set_model(self, id: rpc.Id, params: AcpSetModelParams) -> Steps[None]:
+        """Change the model of a session (version 1; version 2 has an option for it)."""
         name, model = params.session_id, params.model_id
         return self._change(id, c.SetModel(id=new_id(), session=name, model=model))
 
     def _set_option(self, id: rpc.Id, params: AcpSetOptionParams) -> Steps[None]:
+        """Change an option. `mode` and `model` are options, too, unless the agent has its own by
+        that name.
+
+        The answer contains all options, because changing one may change the others.
+        """
         name, option, value = params.session_id, params.config_id, params.value
         modes = self._hub.feed(name).log.state.modes
         ours = modes is None or all(each.id != option for each in modes.options)
@@ -490,6 +535,9 @@ class AcpViewer(DialectViewer):
         self._answer(id, **self._options(self._sessions_by_id.get(name).modes))
 
     def _set_typed_option(self, id: rpc.Id, params: AcpSetTypedOptionParams) -> Steps[None]:
+        """Check that the value has the announced type, as version 2 requires, then set the
+        option.
+        """
         wanted = {"id": str, "boolean": bool}.get(params.type)
         if wanted is None or type(params.value) is not wanted:
             why = f"a value of the type {params.type!r:.100} is not {params.value!r:.100}"
@@ -497,6 +545,7 @@ class AcpViewer(DialectViewer):
         return self._set_option(id, params)
 
     def _close_session(self, id: rpc.Id, params: AcpSessionParams) -> Steps[None]:
+        """Close a session for all clients that view it. Its log stays in the store."""
         return self._change(id, c.CloseSession(id=new_id(), session=params.session_id))
 
     def _delete(self, id: rpc.Id, params: AcpSessionParams) -> Steps[None]:
@@ -511,6 +560,7 @@ class AcpViewer(DialectViewer):
         self._answer(id)
 
     def _change(self, id: rpc.Id, command: c.ViewerCommand) -> Steps[None]:
+        """Carry out a command whose answer is an empty object."""
         yield from carry_out(self._hub, self._client, command)
         self._answer(id)
 
@@ -539,6 +589,11 @@ class AcpViewer(DialectViewer):
                 turn.cancel()
 
     def _cancel_request(self, request: rpc.Id) -> None:
+        """Take back a prompt by the id of its request.
+
+        In version 2 a prompt is answered when its turn begins; there is no request to cancel after
+        that.
+        """
         for attached in self._sessions.values():
             turn = attached.prompts.get(request)
             if turn is not None and request not in attached.inserted:
@@ -563,6 +618,7 @@ class AcpViewer(DialectViewer):
             await self._host.wait_for_sending()
 
     def _asked_for(self) -> bool:
+        """True if an answer to the client is outstanding."""
         sessions = self._sessions.values()
         return self._client.busy or any(each.prompts or each.loads for each in sessions)
 
@@ -576,6 +632,9 @@ class AcpViewer(DialectViewer):
     # --- sent messages
 
     def unfollowed(self, session: ViewedSession) -> None:
+        """Forget a session that the client no longer views, and withdraw everything offered to it:
+        the client's files and terminals, and the MCP servers for reopening it.
+        """
         feed = feed_of(session)
         for given in (self._client.mcp_servers, self._client.roots):
             given.pop(feed.log.session, None)
@@ -596,6 +655,11 @@ class AcpViewer(DialectViewer):
                 clients.append(self._editor)
 
     def messages(self, session: ViewedSession) -> Iterator[bytes]:
+        """Yield what the client does not know of a session yet.
+
+        The order matters: in version 2 the answer to a prompt comes before the updates of its turn,
+        in version 1 it comes after them.
+        """
         feed = feed_of(session)
         attached = self._sessions[feed]
         if attached.offers_editor:
@@ -675,6 +739,9 @@ class AcpViewer(DialectViewer):
         return failed(id, rpc.INTERNAL_ERROR, message, {**ours, "error": error})
 
     def _settings(self, feed: Feed) -> JsonObject:
+        """Return the session's modes, models, options and commands in the form of the agreed
+        version.
+        """
         modes = feed.log.state.modes
         if self._version > SERVED_ACP_VERSION:
             return {
@@ -688,17 +755,23 @@ class AcpViewer(DialectViewer):
         }
 
     def _options(self, modes: Modes | None) -> JsonObject:
+        """Return the options; version 1 leaves out those that are on or off, unless the client
+        knows them.
+        """
         if self._version > SERVED_ACP_VERSION:
             return {"configOptions": config_options(modes)}
         return {"configOptions": option_list(modes, switches=self._questions.offers.switches)}
 
     def _answer(self, id: rpc.Id, **result: Any) -> None:
+        """Send the result of a request."""
         self._host.send(answered(id, **result))
 
     def _refuse(self, id: rpc.Id, code: int, message: str, data: Any = None) -> None:
+        """Send an error. `id` is None if the request could not be read."""
         self._host.send(failed(id, code, message, data))
 
     def _fail(self, id: rpc.Id, error: CommandRefused) -> None:
+        """Send a refused command as a JSON-RPC error, with agentrt's own code in its data."""
         code = JSONRPC_CODES.get(error.code, rpc.INTERNAL_ERROR)
         self._refuse(id, code, error.message, {"code": error.code, "data": error.data})
 
@@ -756,6 +829,7 @@ _GREETING_2: Final[JsonObject] = {
 
 
 def _listed(info: SessionInfo) -> JsonObject:
+    """Return a session as an entry of `session/list`. Fields without a value are left out."""
     about: JsonObject = {"sessionId": info.session, "cwd": info.cwd, "title": info.title}
     if info.roots:
         about["additionalDirectories"] = info.roots

@@ -2,6 +2,20 @@
 
 A chat is a session: either the one with the same id, or one that the chat's first message opens.
 Each request of the client gets the chunks of one turn, which are made in `aichunks`.
+
+The transport knows three requests: `send` (a message, for a new turn or to continue an answered
+one), `resume` (the stream of the running or last turn) and `abort`. Each of the first two has one
+stream of chunks, identified by its request id, and one connection may have several streams at a
+time.
+
+The SDK keeps the chat's messages itself and sends them back with each request. That is used in two
+ways. Answers to approvals and results of tools that the page ran are in the parts of its last
+message, where `_resolve` finds the new ones. And the messages show what the client has seen: if it
+left a stream before its end, `_unended` remembers the turn, and a later stream first sends the
+finished message again. An assistant message shows one turn and has its id.
+
+Stopping has no request: the SDK aborts its stream. `Body.abort` decides if that cancels the turn or
+only detaches the client; `Body.stop` cancels a turn whose stream is not open any more.
 """
 
 from __future__ import annotations
@@ -126,6 +140,8 @@ class Abort(Struct, tag_field="type", tag="abort", rename="camel"):
 
 
 class _RequestHead(Struct, rename="camel"):
+    """The id of a request that could not be decoded, so that its error reaches the right stream."""
+
     request_id: Any = None
 
 
@@ -173,6 +189,7 @@ class AiViewer(DialectViewer):
 
     @property
     def _client(self) -> Client:
+        """The client of this connection, which changes when it has introduced itself by name."""
         return self._host.client
 
     def receive(self, text: str) -> None:
@@ -232,6 +249,7 @@ class AiViewer(DialectViewer):
             )
 
     def _fail(self, request: str, error: CommandRefused) -> None:
+        """End a request with an error message that the chat shows."""
         text = f"{error.message} ({error.code})"
         self._host.send(pack(type="error", requestId=request, errorText=text))
 
@@ -259,6 +277,11 @@ class AiViewer(DialectViewer):
         return known if there else None
 
     def _send(self, request: Send) -> Steps[None]:
+        """Carry out `send`: open the chat's session, prompt it, or continue an assistant message.
+
+        The last message decides: one of the user is a prompt, one of the assistant has answers in
+        it. A chat without a session can only begin with a prompt.
+        """
         if not request.messages:
             raise CommandRefused("bad_request", "`messages` is empty")
         last = request.messages[-1]
@@ -308,6 +331,7 @@ class AiViewer(DialectViewer):
         mine = opening.last
 
         async def wait() -> CommandFields:
+            """Wait for the request before this one."""
             await before.wait()
             return {}
 
@@ -345,6 +369,9 @@ class AiViewer(DialectViewer):
         )
 
     def _prompt(self, request: Send, feed: Feed, content: list[Block]) -> None:
+        """Send a prompt and begin its stream, after carrying out answers in the client's other
+        messages.
+        """
         session = self._sessions_by_id.get(feed.log.session)
         unended = self._compare(request, feed)
         for message in request.messages:
@@ -428,6 +455,11 @@ class AiViewer(DialectViewer):
             self._resume_in(request, feed)
 
     def _resume_in(self, request: Resume, feed: Feed) -> None:
+        """Stream the running turn or the last one, and stop it first if the client wants that.
+
+        A Stop does not cancel a turn that began after the one whose stream the client has left. A
+        session without turns is reported as `no-active`.
+        """
         state = feed.log.state
         if not state.turns:
             self._host.send(pack(type="no-active", requestId=request.request_id))
@@ -446,6 +478,11 @@ class AiViewer(DialectViewer):
         self._stream(request, feed, turn)
 
     def _abort(self, request: str) -> None:
+        """End the stream of a request, and cancel its turn if the client's Stop does that.
+
+        The turn is remembered as unended, because the client shows its message without the rest. A
+        stream that has just finished may be aborted, too: the client had not read all of it.
+        """
         self._opening.discard(request)
         stream = self._streams.pop(request, None) or self._over.pop(request, None)
         if stream is None:
@@ -468,6 +505,11 @@ class AiViewer(DialectViewer):
         turn: AnyTurn | str,
         parts: Iterable[JsonObject] | None = None,
     ) -> None:
+        """Register the stream of a request and follow its session.
+
+        `parts`: the parts of the message that the client shows already, if it continues that
+        message.
+        """
         stops = request.body.abort == "cancel"
         stream = self._streams[request.request_id] = _TurnStream(
             request.request_id, feed, turn, stops
@@ -481,6 +523,7 @@ class AiViewer(DialectViewer):
     def _message(
         self, stream: _TurnStream, parts: Iterable[JsonObject] | None = None
     ) -> TurnMessage:
+        """Return the client's view of a turn, beginning with the `parts` that it already has."""
         session = stream.feed.log.session
         return TurnMessage(
             stream.feed.transcript,
@@ -490,6 +533,9 @@ class AiViewer(DialectViewer):
         )
 
     def messages(self, session: ViewedSession) -> Iterator[bytes]:
+        """Yield the due chunks of all streams of one session, and unfollow it when there is none
+        left.
+        """
         feed = feed_of(session)
         for stream in [each for each in self._streams.values() if each.feed is feed]:
             messages = self._messages(stream)
@@ -572,6 +618,7 @@ def _answer(session: AnySession, request: str, approval: JsonObject, said: Appro
 
 
 def _is_data(part: JsonObject) -> bool:
+    """True if a part is application data, which the session's state does not contain."""
     return str(part.get("type")).startswith("data-")
 
 
@@ -584,6 +631,11 @@ def prompt_of(message: UIMessage) -> list[Block]:
 
 
 def _block(part: JsonObject) -> Block | None:
+    """Return a part of a message as a block of a prompt; None for parts of other types.
+
+    Files arrive as data URLs. A file with another URL is passed on as a link, which the agent may
+    read or not.
+    """
     kind, text, url = part.get("type"), part.get("text"), part.get("url")
     if kind == "text" and isinstance(text, str):
         return Text(text)
@@ -601,6 +653,7 @@ def _block(part: JsonObject) -> Block | None:
 
 
 def _json(value: Any) -> str:
+    """Return a value as JSON text, for results of tools that are not text."""
     return msgspec.json.encode(value).decode()
 
 

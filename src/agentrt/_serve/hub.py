@@ -2,6 +2,23 @@
 
 It does no networking. Sessions notify it synchronously; it notifies the viewers immediately or when
 their pause is over. Nothing here waits for a client.
+
+A session has a `Feed`, which knows its viewers and encodes each event once for all of them. The
+feed of an open session listens to the session's log. The feed of a session that is only stored, or
+open on another server, listens to a copy of the log that the runtime keeps up to date
+(`Runtime.follow`); these are the keys of `_resting`. When a session is opened, closed or moved to
+another server, `_sessions_changed` moves its feed from one kind to the other, and its viewers stay
+where they are.
+
+Clients outlive their connections: `_clients` keeps the newest of those that left, so that a client
+that comes back under its name finds its answers, its tools and its unfinished commands.
+
+There is one hub for the operator and one for each tenant (`of`). A tenant's hub sees the runtime
+through a view that contains only the tenant's sessions, and clients' names have the tenant's
+prefix, so the other methods need no checks of a session's tenant.
+
+All work that is due later, such as a paced frame or the next list of the sessions, is a job in
+`_jobs`: one task sleeps until the earliest of them.
 """
 
 from __future__ import annotations
@@ -175,6 +192,10 @@ class Hub:
         return hub
 
     def _folders_of(self, tenant: Tenant) -> Folders:
+        """Return the folders of a tenant: its own, or the server's if it has none.
+
+        The tenant's folders need not exist yet.
+        """
         return Folders(tenant.roots, missing_ok=True) if tenant.roots else self.folders
 
     def close(self, reason: str = "the server is shutting down") -> None:
@@ -277,6 +298,11 @@ class Hub:
         return False
 
     async def _read(self, id: str) -> None:
+        """Begin to follow a session that is not open here, and create its feed.
+
+        Other feeds without viewers are dropped first, so that reading many sessions one after the
+        other keeps only one of them in memory. Raises `SessionNotFound` or `StoreError`.
+        """
         if not await self.runtime.find(id):
             raise SessionNotFound(f"no session {id!r} is open or stored")
         log, stop = await self.runtime.follow(id, partial(self._ended, id))
@@ -291,6 +317,10 @@ class Hub:
         self._schedule(self._drop_unseen, now + UNSEEN_S)
 
     def _read_over(self, id: str, reading: trio.Event) -> None:
+        """Wake those who wait for the reading of a session.
+
+        The entry may belong to a later reading already; it is removed only if it is this one.
+        """
         reading.set()
         if self._reading.get(id) is reading:  # it may have come and left again
             del self._reading[id]
@@ -301,6 +331,9 @@ class Hub:
             self._drop(id)
 
     def _drop_unseen(self, now: float) -> None:
+        """Drop followed sessions without viewers, and look again after `UNSEEN_S` if any
+        are left.
+        """
         for id in [each for each in self._resting if not self.feeds[each].viewers]:
             self._drop(id)
         if self._resting:
@@ -319,6 +352,11 @@ class Hub:
         return self.feed(id)
 
     async def _look_back(self, id: str, before: str | None, turns: int | None) -> CommandFields:
+        """Read a session and its history until nothing that was requested is missing.
+
+        The session may be dropped while its history is read, because it has no viewer yet; then it
+        is read again.
+        """
         while True:
             await self.read(id)
             log = self.feed(id).log
@@ -427,6 +465,10 @@ class Hub:
         return [*read, *stored[-LISTED_SESSIONS:], *now]
 
     def _looked_at(self, id: str) -> float:
+        """Return the time at which a session last had a viewer: infinity if it has one now, minus
+        infinity if it is not known here. The runtime removes sessions from memory that no viewer
+        has looked at for a time.
+        """
         feed = self.feeds.get(id)
         if feed is None:
             return -math.inf
@@ -491,12 +533,14 @@ class Hub:
             self._listen(feed)
 
     def _store_changed(self) -> None:
+        """Send the new state of the store to all viewers."""
         assert self.runtime.store is not None
         frame = _store_frame(self.runtime.store.status)
         for viewer in list(self.viewers):
             viewer.store_changed(frame)
 
     def _add(self, log: Log, session: Session | None = None) -> None:
+        """Create the feed of a session and listen to its log."""
         feed = self.feeds[log.session] = Feed(log, self.limits, self._schedule)
         self._listen(feed, session)
 
@@ -515,6 +559,9 @@ class Hub:
         listed = _listed(log, session)
 
         def published() -> None:
+            """Notify the viewers of new events, and update the list if it shows what they
+            changed.
+            """
             nonlocal listed
             feed.publish(trio.current_time())
             if listed != (now := _listed(log, session)):
@@ -526,11 +573,16 @@ class Hub:
             published()  # it may be ahead of the previous log
 
     def _list_changed(self) -> None:
+        """Discard the encoded list, and schedule sending a new one."""
         self._list = None
         if self.viewers:
             self._schedule(self._send_list, self._list_due)
 
     def _send_list(self, now: float) -> None:
+        """Send the list to all viewers, at a pace that its size and their number determine.
+
+        Many viewers of many sessions would otherwise cost the server all of its time.
+        """
         cost = (FRAME_COST_S + len(self.list_frame()) * BYTE_COST_S) * len(self.viewers)
         self._list_due = now + min(MAX_PACE_S, max(LIST_INTERVAL_S, PACE_RATIO * cost))
         for viewer in list(self.viewers):
@@ -547,6 +599,7 @@ class Hub:
                 self._lot.unpark_all()
 
     async def _keep_time(self) -> None:
+        """Run the scheduled jobs at their times, in one task for the life of the hub."""
         with self._scope:
             while True:
                 now = trio.current_time()
@@ -607,6 +660,7 @@ class Hub:
             announce(self.runtime, client, [session], there=True)
 
     def _forget_oldest(self) -> None:
+        """Forget the oldest of the clients that are not needed, beyond `DISCONNECTED_CLIENTS`."""
         gone = [key for key, client in self._clients.items() if not client.is_needed]
         for key in gone[: max(0, len(gone) - DISCONNECTED_CLIENTS)]:
             self._clients.pop(key).end()

@@ -2,6 +2,29 @@
 
 A command is passed to the session synchronously and answered immediately, or, if an agent or a
 process must be waited for, by a job. Session events report the effects to all viewers alike.
+
+A command takes this way, with the parts that are not needed left out:
+
+- `carry_out` creates a `CommandRun`, which makes a plan (`_plan`): the properties of the command,
+  the session and the server that decide its way. From then on, `CommandMachine` decides each next
+  step, and this module performs it. The machine is pure; `command_machine` has the table of its
+  states.
+- The command waits for earlier ones of the same client to the same session, so that their order is
+  kept if one of them has to wait for another server.
+- If the session is open on another server, the command is stored for that server (`RemoteCommand`),
+  and its answer is read from the store. Otherwise the session is opened here, if the command needs
+  it open.
+- If another server may have carried it out already, because the client lost its connection and sent
+  it again, the stored answer is returned instead.
+- `_act` begins the command. Everything that can be done immediately is done in this call, without a
+  checkpoint, so that no other command comes between the check and the effect. The rest is a *job*:
+  an async function that returns the fields of the answer.
+- The answer is stored before it is sent: if the server ends in between, the client sends the
+  command again and the next server recognises it. Commands that only read have nothing to store,
+  and commands that end something do not wait for a failing store.
+
+The result is a dict of fields for the answer, the same for all protocols. Errors are exceptions;
+`answers.as_refusal` makes the refusal for the client of them.
 """
 
 from __future__ import annotations
@@ -175,11 +198,17 @@ class CommandRun:
         return {}
 
     def _leave(self) -> None:
+        """Let the client's later commands to the session begin."""
         if self._place is not None and isinstance(self._command, c.ForSession):
             given_up = self._machine.state is CommandState.GIVEN_UP
             self._client.leave_order(self._command.session, self._place, given_up=given_up)
 
     def _step(self, given: CommandEvent) -> None:
+        """Give the machine an event, and remember the outcome if the answer could not be stored.
+
+        The client may send such a command again under the same id: it continues with the kept
+        machine and result then, and is not carried out twice.
+        """
         state = self._machine.step(
             given, trio.current_time(), client_here=self._plan.forwarded or self._client.is_here
         )
@@ -273,6 +302,11 @@ class CommandRun:
     # --- the actions in this process
 
     async def _open(self) -> CommandEvent:
+        """Open the session if the command needs it open and it is only stored.
+
+        If other servers share the store, the session is looked up first, because this server may
+        not know of it yet.
+        """
         runtime, command = self._hub.runtime, self._command
         if isinstance(command, c.ForSession):
             if self._plan.located or self._plan.forwarded:
@@ -312,6 +346,7 @@ class CommandRun:
         return CommandEvent.KNOWN
 
     async def _recall(self) -> CommandEvent:
+        """Look for the answer of a server that carried out the same command before."""
         known = await self._client.answered_elsewhere(self._command)
         if known is None:
             return CommandEvent.UNKNOWN
@@ -377,6 +412,12 @@ class CommandRun:
         return None
 
     async def _wait_for_events(self, session: Session, seq: int) -> CommandFields:
+        """Wait until the events of a command up to `seq` are stored, as its answer is stored with
+        them.
+
+        Raises the store's error if they were not stored, except for commands that end something:
+        their effect stays whatever the store does.
+        """
         control = SessionControl(session)
         ends = isinstance(self._command, ENDS)
         if ends or not self._plan.shared:
@@ -388,6 +429,7 @@ class CommandRun:
         return self._fields
 
     async def _keep_answer(self) -> CommandFields:
+        """Store the answer by itself, for commands without events that it could be stored with."""
         await self._hub.runtime.keep_answer(self._client.answer_to(self._command, self._fields))
         return self._fields
 
@@ -550,6 +592,10 @@ def _job_in(hub: Hub, client: Client, session: Session, command: c.ForSession) -
 
 
 def _place(session: Session, command: c.Prompt) -> CommandFields:
+    """Send a prompt to the agent, or into the running turn with `when="steer"`.
+
+    Raises `CommandRefused` if the agent cannot take a prompt during a turn.
+    """
     if command.when == "steer":
         try:
             session.steer(command.content)
@@ -570,6 +616,11 @@ def _placed(session: Session, turn: Turn) -> CommandFields:
 
 
 def _cancel(session: Session, command: c.Cancel) -> CommandFields:
+    """Cancel a turn, and pause the queue if the client wants that.
+
+    A turn that is over already is reported as cancelled: the client's Stop may cross with the end
+    of the turn. Without a running turn, `cancel` still pauses queued prompts.
+    """
     running = session.state.turn
     if command.turn is not None and (running is None or running.id != command.turn):
         if command.turn not in session.log.state.turns:
@@ -583,6 +634,11 @@ def _cancel(session: Session, command: c.Cancel) -> CommandFields:
 
 
 def _permission(session: Session, command: c.Permission) -> CommandFields:
+    """Answer a permission request by an option or a form, or dismiss it.
+
+    Raises `CommandRefused` with `already_resolved` if it was answered before, so that the losers of
+    a race between two clients can tell that from a wrong id.
+    """
     if command.request not in session.pending_permissions:
         if SessionControl(session).was_asked(command.request):
             raise CommandRefused("already_resolved", f"the request {command.request!r} is closed")
@@ -597,6 +653,11 @@ def _permission(session: Session, command: c.Permission) -> CommandFields:
 
 
 def _tool_result(client: Client, session: Session, command: c.ToolResult) -> CommandFields:
+    """Give the agent the result of a tool that this client runs.
+
+    Raises `CommandRefused`, with a reason that tells apart a call that does not exist, one that
+    another client or the agent itself runs, and one that is over.
+    """
     if client.calls.finish(session.id, command.item, command.content, error=command.error):
         return {}
     item = session.log.state.items.get(command.item)
@@ -610,6 +671,7 @@ def _tool_result(client: Client, session: Session, command: c.ToolResult) -> Com
 
 
 def _in_queue(session: Session, command: c.InQueue) -> CommandFields:
+    """Change the session's queue of prompts. Raises `LocalProtocolError` for an unknown entry."""
     match command:
         case c.QueueRemove(entry=entry):
             session.queue.remove(entry)
@@ -633,6 +695,10 @@ async def _call(patience: float, ask: Callable[[], Awaitable[None]]) -> CommandF
 
 
 async def _checkpoints(session: Session, command: c.ForCheckpoints) -> CommandFields:
+    """List, compare or restore the checkpoints of the session's folder.
+
+    Raises `CommandRefused` with `unsupported` if the session has none.
+    """
     try:
         checkpoints = session.checkpoints
         match command:
@@ -648,6 +714,11 @@ async def _checkpoints(session: Session, command: c.ForCheckpoints) -> CommandFi
 
 
 def _stop_all(hub: Hub, client: Client, command: c.StopAll) -> CommandFields | Job:
+    """Cancel all turns on this server, then those on the others.
+
+    The turns of this server are cancelled immediately, also if the database with which the others
+    are reached is down.
+    """
     here, cluster = hub.runtime.cancel_all(), hub.runtime.cluster
     if cluster is None:
         return {"cancelled": here}
@@ -673,6 +744,7 @@ def new_session(
     sandbox = hub.runtime.client_sandbox(None if command.sandbox is UNSET else command.sandbox)
 
     async def job() -> CommandFields:
+        """Create the session. A trust decision in the command overrides the server's setting."""
         trust = hub.runtime.trust if command.trust is None else command.trust
         session = await hub.runtime.create(
             command.agent,
@@ -714,6 +786,10 @@ def fork_session(
 
 
 def _resolved(hub: Hub, roots: list[str] | UnsetType) -> list[str] | None:
+    """Resolve additional folders; None stands for a command that does not mention them.
+
+    Raises `CommandRefused` for a folder that is not allowed.
+    """
     return None if roots is UNSET else [hub.folders.resolve(root) for root in roots]
 
 
@@ -745,11 +821,13 @@ def _load(hub: Hub, client: Client, command: c.LoadSession) -> CommandFields | J
 
 
 async def _close(hub: Hub, session: Session) -> CommandFields:
+    """Close a session. Raises `CommandRefused` if it belongs to the program."""
     with _refusal_of_adopted():
         return _dropped(await hub.runtime.close(session.id))
 
 
 async def _delete(hub: Hub, id: str) -> CommandFields:
+    """Delete a session and its log. Raises `CommandRefused` if it belongs to the program."""
     with _refusal_of_adopted():
         return _dropped(await hub.runtime.delete(id))
 
@@ -769,6 +847,9 @@ def _refusal_of_adopted() -> Iterator[None]:
 
 
 async def _find_files(hub: Hub, folder: str, query: str) -> CommandFields:
+    """Search for files in a session's folder. `complete` is false if the folder could not be listed
+    completely.
+    """
     files, complete = await hub.files.find(folder, query)
     return {"files": files, "complete": complete}
 
