@@ -1,5 +1,13 @@
 """One session as ACP's `session/update` notifications: the difference between the client's
 knowledge and the session's current state.
+
+ACP has no event numbers and no snapshot, and clients show a message exactly as its chunks arrive.
+So for each session and client, `Updates` remembers the length of each text, the fields of each tool
+call, and the values of which a session has one (`WHOLE`), as they were last sent, and sends the
+differences. This makes updates of any size: a client that reads slowly gets several changes in one.
+
+Background work has no place in ACP either. It is shown in the tool call that began it, which stays
+in progress until the work has ended, or in a call made for it (prefix `TASK`).
 """
 
 from __future__ import annotations
@@ -119,6 +127,7 @@ class Updates:
 
     @property
     def _state(self) -> SessionState:
+        """The session's state, as far as it is shown to viewers."""
         return self._transcript.log.state
 
     def updates(self, repeat: Callable[[], bool]) -> Iterator[JsonObject]:
@@ -175,6 +184,9 @@ class Updates:
         return call
 
     def _item(self, item: Item, new: bool, repeat: Callable[[], bool]) -> list[JsonObject]:
+        """Return the updates for an item that is new or has changed; other kinds than tools and
+        texts have none in ACP.
+        """
         if item.type == "tool":
             return self._tool(item, new)
         if item.type in CHUNKS and (new or item.id in self._reading.texts):
@@ -192,6 +204,11 @@ class Updates:
         return {"toolCallId": ask.request, "title": ask.title, "status": "pending", **detail}
 
     def _text(self, item: Item, repeat: bool) -> list[JsonObject]:
+        """Return the content and the part of the text that the client lacks, as chunks.
+
+        The content of the client's own prompt is sent only if the history is repeated: it shows
+        that itself.
+        """
         out: list[JsonObject] = []
         shown = self._reading.texts.get(item.id)
         text = self._state.text(item.id)
@@ -209,9 +226,15 @@ class Updates:
         return out
 
     def _sent(self, turn: str | None) -> bool:
+        """True if a turn began with a prompt of this client."""
         return any(prompt.id == turn for prompt in self._prompts.values())
 
     def _tool(self, item: Item, new: bool) -> list[JsonObject]:
+        """Return a new tool call with all fields, or the changed fields of a known one.
+
+        Calls in `_met` began before the client attached: they are sent as new, because it may not
+        know them.
+        """
         now = self._call(item)
         known = self._reading.tools.get(item.id, {})
         self._reading.tools[item.id] = now
@@ -257,6 +280,7 @@ class Updates:
 
 
 def _plan_entry(entry: PlanEntry) -> JsonObject:
+    """Return an entry of the plan. Values that ACP does not know become the neutral ones."""
     return {
         "content": entry.content,
         "status": entry.status if entry.status in PLAN_STATUS else "pending",
@@ -265,6 +289,7 @@ def _plan_entry(entry: PlanEntry) -> JsonObject:
 
 
 def _modes(known: Any, now: Modes, *, switches: bool) -> Iterator[JsonObject]:
+    """Yield the updates for a changed mode and for changed options."""
     if now.mode is not None and (known is None or now.mode != known.mode):
         yield {"sessionUpdate": "current_mode_update", "currentModeId": now.mode}
     options = option_list(now, switches=switches)
@@ -308,6 +333,7 @@ def option_list(modes: Modes | None, *, switches: bool) -> list[JsonObject]:
 
 
 def _option(option: Option) -> JsonObject:
+    """Return an option in the form of ACP: a switch, or a choice with its values."""
     shown: JsonObject = {"id": option.id, "name": option.name, "currentValue": option.value}
     if option.category is not None:
         shown["category"] = option.category
@@ -320,6 +346,7 @@ def _option(option: Option) -> JsonObject:
 
 
 def _choice(key: str, choice: Choice) -> JsonObject:
+    """Return a choice; `key` is the name that ACP gives to the id in this place."""
     shown: JsonObject = {key: choice.id, "name": choice.name}
     return shown if choice.description is None else {**shown, "description": choice.description}
 

@@ -1,4 +1,11 @@
-"""One session as the `session/update` notifications of ACP version 2."""
+"""One session as the `session/update` notifications of ACP version 2.
+
+It differs from version 1 in the frame of a turn. Version 1 ends a turn with the answer to its
+prompt, version 2 with a state, so turns that another client has begun end visibly, too. `Updates2`
+therefore wraps the updates of its base class: a new item of another turn is preceded by the state
+that ends the turn before it and the state `running`. The other differences are renamed fields, and
+diffs as git patches.
+"""
 
 from __future__ import annotations
 
@@ -111,6 +118,7 @@ class Updates2(Updates):
         return {**idle, "stopReason": "error", "error": error}
 
     def _item(self, item: Item, new: bool, repeat: Callable[[], bool]) -> list[JsonObject]:
+        """Return the updates for an item, after the states that end one turn and begin the next."""
         shown = super()._item(item, new, repeat)
         if self._replays or item.turn is None or item.turn == self._turn or not shown:
             return shown
@@ -136,6 +144,9 @@ class Updates2(Updates):
         return about
 
     def _text(self, item: Item, repeat: bool) -> list[JsonObject]:
+        """Return a user's message in one piece, as version 2 requires; other texts are sent in
+        chunks.
+        """
         updates = super()._text(item, repeat)
         if item.type == "user" and updates:
             whole = [each["content"] for each in updates]
@@ -143,6 +154,7 @@ class Updates2(Updates):
         return updates
 
     def _tool(self, item: Item, new: bool) -> list[JsonObject]:
+        """Return a tool call as an update: version 2 has no separate message for a new one."""
         updates = super()._tool(item, new)
         for update in updates:
             update["sessionUpdate"] = "tool_call_update"
@@ -153,6 +165,7 @@ class Updates2(Updates):
         return updates
 
     def _task(self, task: Task) -> JsonObject:
+        """Return background work, with the capability to stop it while it runs."""
         update = {**super()._task(task), "sessionUpdate": "tool_call_update"}
         update["content"] = _content(update["content"])
         update["capabilities"] = None if task.status in TERMINAL else {"cancel": {}}
@@ -212,6 +225,7 @@ def config_options(modes: Modes | None) -> list[JsonObject]:
 
 
 def _plan_entry(entry: PlanEntry) -> JsonObject:
+    """Return an entry of the plan; version 2 also knows cancelled ones."""
     known = PLAN_STATUS | {"cancelled"}
     return {
         "content": entry.content,
@@ -230,6 +244,7 @@ def _background(state: SessionState, shown: dict[str, Any]) -> list[JsonObject]:
 
 
 def _content(parts: list[Any]) -> list[Any]:
+    """Return the content of a tool call with its diffs in the form of version 2."""
     return [_diff(part) if part.get("type") == "diff" else part for part in parts]
 
 

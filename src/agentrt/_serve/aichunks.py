@@ -95,6 +95,7 @@ class TurnMessage:
 
     @property
     def _state(self) -> SessionState:
+        """The session's state, as far as it is shown to viewers."""
         return self._transcript.log.state
 
     def chunks(self) -> Iterator[Chunk]:
@@ -114,6 +115,7 @@ class TurnMessage:
         yield from self._take_chunks()
 
     def _add_chunk(self, type: str, **fields: Any) -> None:
+        """Add a chunk to those that are due."""
         self._out.append({"type": type, **fields})
 
     def _take_chunks(self) -> list[Chunk]:
@@ -137,6 +139,12 @@ class TurnMessage:
             self._ask()
 
     def _begin(self) -> None:
+        """Begin the message in this stream, and close questions that were answered since the client
+        last saw it.
+
+        A part without an item stands for a question. If the question is closed, the SDK needs a
+        result for it, also if another client has answered.
+        """
         self._begun = True
         self._add_chunk("start", messageId=self.turn, messageMetadata=self._names)
         if self._results:
@@ -154,12 +162,16 @@ class TurnMessage:
                     )
 
     def _begin_step(self) -> None:
+        """Begin a step, so that the SDK does not send the results of the earlier one again."""
         self._step += 1
         self._add_chunk("start-step")
 
     # --- items
 
     def _item(self, item: Item, new: bool) -> None:
+        """Add the chunks for a new or changed item of this turn. An item that had ended in the
+        client's view when the stream began is left alone.
+        """
         known = item.id in self._tools or item.id in self._texts
         if item.turn != self.turn or not (new or known):  # or it has ended in the client's view
             return
@@ -173,6 +185,9 @@ class TurnMessage:
                     self._out += _shown(f"{item.id}.{number}", block, _about(item))
 
     def _text(self, item: Item) -> None:
+        """Add the part of a text or thought that the client lacks, with the chunks that begin and
+        end it.
+        """
         kind = "text" if item.type == "text" else "reasoning"
         text = self._state.text(item.id)
         shown = self._texts.get(item.id, 0)
@@ -188,6 +203,12 @@ class TurnMessage:
     # --- tools
 
     def _tool(self, item: Item, tool: ToolCall) -> None:
+        """Add the chunks for a tool call: its input if it is new or has changed, its result if it
+        has ended, and the answer to its question if another client gave it.
+
+        The input is repeated only in the step in which the part began, and before there is an
+        approval: the SDK does not change a part after that.
+        """
         part = self._tools.get(item.id)
         own = item.status not in TERMINAL and self._owns(item.id)
         said = (tool.name, tool.title, tool.input, own)
@@ -315,6 +336,12 @@ class TurnMessage:
         return part
 
     def _belongs(self, ask: PermissionOpened) -> bool:
+        """True if a question belongs to this turn: by its tool call, or because the turn is
+        running.
+
+        Questions of background work belong to no message: the SDK could not show them in a turn
+        that has ended.
+        """
         if ask.background:
             return False
         item = self._state.items.get(ask.item) if ask.item is not None else None
@@ -324,14 +351,19 @@ class TurnMessage:
         return current is not None and current.id == self.turn
 
     def _is_open(self, request: str) -> bool:
+        """True if a question still waits for an answer."""
         return request in self._state.permissions
 
     def _end_texts(self) -> None:
+        """End the parts that are still growing, before a step or the message ends."""
         for id, kind in self._open.items():
             self._add_chunk(f"{kind}-end", id=id)
         self._open.clear()
 
     def _finish(self, record: TurnRecord | None) -> None:
+        """End the message with the turn's outcome. Without a `record`, because the turn is not
+        known any more, it counts as failed.
+        """
         self.done = True
         self._end_texts()
         outcome = record.outcome if record is not None and record.outcome else "failed"
@@ -431,4 +463,5 @@ def _shown(id: str, block: Block, about: JsonObject) -> list[Chunk]:
 
 
 def _as_text(output: Any) -> str:
+    """Return an output if it is text, else an empty string."""
     return output if isinstance(output, str) else ""

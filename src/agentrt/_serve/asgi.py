@@ -100,6 +100,7 @@ class Outbox:
             self._empty = trio.Event()
 
     async def _send_one(self, message: AsgiMessage, sent: trio.Event) -> None:
+        """Send one message, in a separate task, as the server's `send` may not be cancellable."""
         try:
             await self._send(message)
         except Exception:  # the exception type depends on the server
@@ -130,6 +131,7 @@ class AsgiConnection(ViewerConnection):
         self._gone = False
 
     async def _accept(self, nursery: trio.Nursery, headers: list[tuple[bytes, bytes]]) -> None:
+        """Accept the WebSocket, and wait until the server has taken the answer."""
         lower = [(name.lower(), value) for name, value in headers]
         self._outbox.put_message(
             {"type": "websocket.accept", "subprotocol": self._protocol, "headers": lower}
@@ -137,6 +139,11 @@ class AsgiConnection(ViewerConnection):
         await self._outbox.drained()
 
     async def _message(self) -> str | bytes:
+        """Return the client's next message; empty bytes stand for a binary one, which is refused.
+
+        The server has read the whole message already. Size and rate are checked here, because its
+        own limits may be larger.
+        """
         message = await self._receive()
         if message["type"] != "websocket.receive":
             self._gone = True
@@ -161,6 +168,7 @@ class AsgiConnection(ViewerConnection):
         return not self._gone
 
     async def _send_close(self, refusal: ConnectionRefusal) -> None:
+        """Queue the close, unless the client has left."""
         await trio.lowlevel.checkpoint()
         if not self._gone:
             self._outbox.put_message(
@@ -242,6 +250,12 @@ class AsgiHandler:
         return await read_form(self._request(scope), partial(_next_body, receive))
 
     def _request(self, scope: Scope) -> HttpRequest:
+        """Return the request as the site knows it, with a path relative to the place where it is
+        mounted.
+
+        Servers and frameworks disagree on whether `path` contains `root_path`, so both forms are
+        accepted. Subprotocols are in the scope instead of the headers; they may carry a token.
+        """
         path, outer = scope["path"], scope.get("root_path", "").rstrip("/")
         if outer and path.startswith(outer + "/"):  # some servers include it in the path
             path = path[len(outer) :]

@@ -115,10 +115,18 @@ class ViewerConnection(ABC):
             self.over.set()
 
     def _headers(self) -> list[tuple[bytes, bytes]]:
+        """Return the headers of the handshake's answer: a random name of the connection, if the
+        dialect has a header for it.
+        """
         name = self._dialect.connection_header
         return [] if name is None else [(name.encode(), secrets.token_hex(16).encode())]
 
     async def _serve(self, attach: Callable[[], Viewer]) -> None:
+        """Attach a viewer and run its three tasks until one of them closes the connection.
+
+        The viewer is closed in every case, also if the server is cancelled, so it can never stay
+        among the hub's viewers.
+        """
         viewer = None
         with self._guard():
             viewer = attach()
@@ -135,6 +143,7 @@ class ViewerConnection(ABC):
             viewer.close()
 
     async def _guarded(self, job: Callable[[Viewer], Awaitable[None]], viewer: Viewer) -> None:
+        """Run one of the tasks; an error closes this connection only."""
         with self._guard():
             await job(viewer)
 
@@ -154,6 +163,9 @@ class ViewerConnection(ABC):
             self.refuse(ConnectionRefusal(CloseCode.BROKEN, "internal server error"))
 
     async def _read(self, viewer: Viewer) -> None:
+        """Pass the client's messages to the viewer, and stop reading while too many
+        answers wait.
+        """
         while True:
             message = await self._message()
             if isinstance(message, bytes):

@@ -73,9 +73,13 @@ class FileFinder:
 
 
 def _list(folder: str) -> tuple[list[str], bool]:
+    """List the files below a folder for at most `LISTING_TIMEOUT_S`, in a thread. The flag is true
+    if the list is complete.
+    """
     end = time.monotonic() + LISTING_TIMEOUT_S
 
     def alive() -> None:
+        """Raise if the caller was cancelled or the time is over; called for each folder."""
         trio.from_thread.check_cancelled()
         if time.monotonic() > end:
             raise _Late
@@ -144,6 +148,11 @@ class FileViewer:
             raise CommandRefused("unsupported", str(error)) from error
 
     async def _read(self, path: str, look: Callable[[], T]) -> T:
+        """Read in a thread and turn errors of the file system into refusals.
+
+        Without an `errno`, a `PermissionError` is agentrt's own: the path is outside the session's
+        folders.
+        """
         if "\0" in path:
             raise CommandRefused("bad_request", "a path cannot contain a null byte")
         try:

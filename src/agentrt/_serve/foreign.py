@@ -71,20 +71,27 @@ class ForeignViewer(Viewer):
     # --- the dialect's host
 
     def identify(self, name: str) -> None:
+        """Set the client's name. The log keeps it with the client's answers."""
         self.client_name = name
 
     def send(self, message: bytes) -> None:
+        """Queue a message. It goes before all messages about sessions that are not sent yet."""
         self.reply(message)
 
     def end(self, code: int = 1008, reason: str = "") -> None:
+        """End the connection. Raises `ValueError` for a code that a close frame must not have."""
         if code not in CLOSE_CODES:
             raise ValueError(f"{code} is not a WebSocket close code; use one from 4000 to 4999")
         super().end(code, reason)
 
     def sessions(self) -> list[SessionInfo]:
+        """Return the sessions that clients see in a list: the open ones and the newest
+        stored ones.
+        """
         return self.hub.sessions()
 
     def find(self, session: str) -> Steps[ViewedSession]:
+        """Return a session with its complete history. Raises `CommandRefused`."""
         try:
             return (yield from self.hub.known(self.client, session, None))
         except Exception as error:
@@ -103,6 +110,7 @@ class ForeignViewer(Viewer):
             self.changed(feed)
 
     def unfollow(self, session: ViewedSession) -> None:
+        """Stop viewing a session, and notify the dialect's viewer if it was viewed."""
         feed = feed_of(session)
         followed = feed in self._places
         super().unfollow(feed)
@@ -111,6 +119,11 @@ class ForeignViewer(Viewer):
             self.dialect_viewer.unfollowed(feed)
 
     def command(self, type: str, /, **fields: Any) -> Steps[CommandFields]:
+        """Carry out a command of `agentrt.v1` for the client, and return the fields of its answer.
+
+        It is decoded from its JSON form, so that a dialect's commands are checked exactly as those
+        of a client. Raises `CommandRefused`.
+        """
         try:
             text = pack(type=type, id=new_id(), **fields).decode()
             command = c.decode(text, self.role)
@@ -121,6 +134,7 @@ class ForeignViewer(Viewer):
             raise as_refusal(error) from error
 
     def start(self, steps: Steps[None]) -> None:
+        """Carry out steps until their first wait; a task continues them."""
         self.client.serve(self._guarded(steps))
 
     def _guarded(self, steps: Steps[None]) -> Steps[None]:
@@ -135,9 +149,11 @@ class ForeignViewer(Viewer):
     # --- frames
 
     def _receive(self, text: str) -> None:
+        """Pass a message of the client to the dialect's viewer."""
         self.dialect_viewer.receive(text)
 
     def list_changed(self) -> None:
+        """Notify the dialect's viewer that the list of sessions has changed."""
         self.dialect_viewer.sessions_changed()
 
     @property
@@ -171,6 +187,11 @@ class ForeignViewer(Viewer):
         return None
 
     def _start_changed(self) -> None:
+        """Begin to send the sessions that have changed, each with a new iterator of messages.
+
+        The viewer then waits for further changes of all of them. A session that is over and
+        completely sent is unfollowed.
+        """
         changed, self._changed = self._changed, {}
         for feed in changed:
             seq = self._places[feed]

@@ -1,4 +1,17 @@
-"""`agentrt.v1`: a client's greeting and commands, and the composition of frames."""
+"""`agentrt.v1`: a client's greeting and commands, and the composition of frames.
+
+A frame is made when the network can take it, from the events that the client lacks at that moment.
+So a client that reads slowly gets larger frames less often, and one that lacks too much gets a
+snapshot instead of events. Two rules keep the order that a client relies on:
+
+- The answer to a command is sent before the events that the command causes, or in one frame with
+  them. While `_receiving` is set, nothing is pushed.
+- A page of history is sent when the client knows the session up to the number that the page was
+  made at (`_looks_back`), so that it never mentions items that the client does not know.
+
+Commands that concern only the connection (`_LOOKS`) are answered to it directly. All others belong
+to the client: if it sends one again on its next connection, the answer goes there.
+"""
 
 from __future__ import annotations
 
@@ -57,11 +70,15 @@ class NativeViewer(Viewer):
         self._beat_at = trio.current_time() + hub.limits.position_interval_s
 
     def connect(self, outlet: Outlet) -> None:
+        """Use the connection's outlet, so that due frames are sent without waking a task."""
         self._outlet = outlet
 
     # --- received frames
 
     def _receive(self, text: str) -> None:
+        """Decode a frame and carry it out; a malformed one is refused and the connection stays
+        open.
+        """
         self._receiving = True  # its answer goes before the resulting events
         try:
             command = decode(text, self.role)
@@ -110,11 +127,20 @@ class NativeViewer(Viewer):
             self.reply(refusal(id, as_refusal(error)))
 
     def _follow_known(self, known: c.Known, given: dict[str, str]) -> None:
+        """Follow a session from the position that the client named in `hello`, and note in `given`
+        how: `replay`, `snapshot`, or `unknown_session`.
+        """
         feed = self._hub.feeds.get(known.session)
         there = feed is not None and self._follow(feed, known.epoch, known.seq)
         given[known.session] = there or "unknown_session"
 
     async def _read(self, sessions: list[c.Known], given: dict[str, str]) -> CommandFields:
+        """Read the sessions of a `hello` that are not in memory, and follow each of them.
+
+        One that cannot be read does not keep the client from the others. It is reported as
+        `unavailable` if the store is, because the client would forget a session that is reported as
+        unknown.
+        """
         for known in sessions:
             try:
                 await self._catch_up(known.session, known.epoch, known.seq)
@@ -135,6 +161,10 @@ class NativeViewer(Viewer):
         return self._hub.is_unread(session) or self._hub.is_behind(session, epoch, seq)
 
     async def _catch_up(self, session: str, epoch: str | None, seq: int | None) -> CommandFields:
+        """Wait until this server knows the events that the client saw on another server.
+
+        The session may leave this server while it waits; then it is read again.
+        """
         await self._hub.read(session)
         while seq is not None and self._hub.is_behind(session, epoch, seq):
             if await self._hub.reach(session, seq):
@@ -190,6 +220,7 @@ class NativeViewer(Viewer):
         raise TypeError(f"{command} concerns more than this connection")
 
     def _look(self, client: Client, command: c.ViewerCommand) -> Steps[None]:
+        """Carry out a command about this connection, and answer it to this connection only."""
         try:
             fields = yield from self._looked(client, command)
             if fields is not None:
@@ -217,6 +248,9 @@ class NativeViewer(Viewer):
             self._looks_back[feed] = command
 
     def _history(self, feed: Feed, command: c.LookBack) -> bytes:
+        """Return the answer with a page of history, the size of which is limited as that of a
+        snapshot.
+        """
         log, before = feed.log, command.before
         items = EncodedItems(feed.previews, self._limits.snapshot_bytes)
         try:
@@ -246,30 +280,40 @@ class NativeViewer(Viewer):
         return replay
 
     def _follow(self, feed: Feed, epoch: str | None, seq: int | None) -> str:
+        """Follow a session and note that the client views it. Returns the word for the answer."""
         if self._client is not None:
             self._hub.arrived(self._client, feed.log.session)
         return "replay" if self.follow(feed, epoch, seq) else "snapshot"
 
     def changed(self, feed: Feed, *, overtaken: bool = False) -> None:
+        """Send new events immediately if nothing else waits; otherwise note that the session has
+        some.
+        """
         if not self._push_events(feed):
             super().changed(feed, overtaken=overtaken)
 
     def unfollow(self, feed: Feed, /) -> None:
+        """Stop following a session, and answer a request for its history that still waits."""
         super().unfollow(feed)
         if (command := self._looks_back.pop(feed, None)) is not None:
             self.reply(self._history(feed, command))
 
     def end(self, code: int, reason: str) -> None:
+        """End the connection, after answering the requests that wait: they would have no answer
+        otherwise.
+        """
         for feed in list(self._looks_back):
             self.unfollow(feed)
         super().end(code, reason)
 
     def list_changed(self) -> None:
+        """Send the new list of sessions, unless the client has not introduced itself yet."""
         if self._client is not None:
             self._list_changed = True
             self._push()
 
     def store_changed(self, frame: bytes) -> None:
+        """Send the store's new state, unless the client has not introduced itself yet."""
         if self._client is not None:
             self.reply(frame)
 
@@ -386,6 +430,9 @@ class NativeViewer(Viewer):
         return known
 
     def _beat(self) -> bytes:
+        """Return a beat with the position and phase of each session that the client knows, so that
+        it can notice missing events.
+        """
         known = {
             feed.log.session: Position(feed.log.epoch, seq, feed.log.state.state.phase)
             for feed, seq in self._places.items()

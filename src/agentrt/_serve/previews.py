@@ -5,6 +5,16 @@ a session. A member that is too large is replaced by a preview of the same type.
 object that contains it has the size and the place of the complete value, which the command
 `content` returns piece by piece. Permission requests are never cut: a person must be able to read
 everything before allowing it.
+
+Sizes are counted in characters and are approximate: a value is measured without encoding it. The
+budget of a frame has three levels: one value (`preview_chars`), everything in one object
+(`OBJECT_PREVIEWS` times that), and one section of a snapshot (`SECTION_PREVIEWS` times that). A
+`CharBudget` is shared by all values that count toward one limit.
+
+Two kinds of objects are treated differently. The members of agentrt's own objects are always all
+there, because clients rely on them; only their values are shortened. In values that the agent
+determines (`FOREIGN`), members and list entries are left out as well, as the number of these is not
+limited.
 """
 
 from __future__ import annotations
@@ -133,6 +143,11 @@ class Shortening:
     def _text(
         self, text: str, name: str, at: str | None, *, foreign: bool
     ) -> tuple[str, Cut | None]:
+        """Shorten a text if it is long. Base64 is left out completely.
+
+        A text of up to twice the preview's length is sent whole, if the budget allows it: a request
+        for the missing half would cost more.
+        """
         left, size, most = self._room.left_chars, len(text), self._preview_chars
         if size <= SHORT_CHARS or size <= min(left, 2 * most):
             self._room.left_chars -= size
@@ -145,6 +160,10 @@ class Shortening:
     def _list(
         self, values: Sequence[Json], at: str | None, *, foreign: bool
     ) -> tuple[list[Json], Cut | None]:
+        """Shorten the entries of a list, and leave out those that exceed the budget.
+
+        A list with shortened or missing entries has one `Cut`, for its JSON text.
+        """
         kept: list[Json] = []
         complete = True
         for place, value in enumerate(values):
@@ -160,6 +179,10 @@ class Shortening:
     def _object(
         self, members: dict[str, Json], at: str | None, *, foreign: bool
     ) -> tuple[dict[str, Json], Cut | None]:
+        """Shorten the members of an object. Their cuts are in its `_cut`, by the members' names.
+
+        Only a foreign object can lose members; it then has one `Cut` for all of it.
+        """
         kept: dict[str, Json] = {}
         cuts: dict[str, Cut] = {}
         for name, value in members.items():
@@ -232,6 +255,11 @@ class Previews:
         return {**plain, "text": kept, "_cut": {**plain.get("_cut", {}), "text": cut}}
 
     def _contents(self, item: Item, room: CharBudget | None = None) -> Json:
+        """Return an item with its other contents shortened and its text unchanged.
+
+        The end of a command's output is kept, where errors are; of everything else the beginning
+        is.
+        """
         if room is None and weight(item, 2 * self._preview_chars) <= 2 * self._preview_chars:
             return item
         text, short = item.text, replace(item, text="") if item.text else item
@@ -312,6 +340,9 @@ class Previews:
         return self._page({**about, **fields}, items)
 
     def _page(self, fields: CommandFields, items: dict[str, bytes]) -> bytes:
+        """Encode a snapshot or a page of history. Items that are encoded already are inserted as
+        bytes.
+        """
         for name in ("turns", "queue", "tasks"):
             if name in fields:
                 fields[name] = self._section(name, fields[name])
@@ -322,6 +353,9 @@ class Previews:
         return encode(fields)[:-1] + b',"items":[' + b",".join(shown) + b"]}"
 
     def _section(self, name: str, values: Iterable[Any]) -> list[Json]:
+        """Shorten the entries of the queue, the tasks or the turns, with one budget for all of
+        them.
+        """
         room = CharBudget(SECTION_PREVIEWS * self._preview_chars)
         return [self.shorten(value, place(name, value.id), room=room) for value in values]
 
@@ -418,6 +452,7 @@ def item_at(at: str) -> str | None:
 
 
 def _escaped(name: str) -> str:
+    """Escape a name for a place, as in a JSON pointer."""
     return name.replace("~", "~0").replace("/", "~1")
 
 
@@ -426,12 +461,19 @@ def _unescaped(name: str) -> str:
 
 
 def _below(at: str | None, name: str | int) -> str | None:
+    """Return the place of a member; None if the value that contains it has no place."""
     return None if at is None else f"{at}/{_escaped(str(name))}"
 
 
 def _json_cut(value: Json, at: str | None) -> Cut:
+    """Return the cut of a value that is sent as JSON text; its length is that of the
+    encoded value.
+    """
     return Cut(at=at or "", chars=len(encode(value).decode()), json=True)
 
 
 def _missing(at: str) -> CommandRefused:
+    """Return the refusal for a place that does not exist, or that has changed since it was
+    named.
+    """
     return CommandRefused("unknown_request", f"the session no longer has content at {at!r}")

@@ -42,6 +42,9 @@ class AcpRelay(StdioPeer):
         self._leaving = False
 
     async def take(self, text: str) -> None:
+        """Forward a message to the server. Requests are remembered until they are answered, so that
+        they can be failed when the server ends.
+        """
         said = _parsed(text)
         if isinstance(said, rpc.JsonRpcRequest):
             if said.method == "session/new" and self._defaults:
@@ -85,13 +88,18 @@ class AcpRelay(StdioPeer):
         return ""
 
     def lost(self, why: str) -> None:
+        """Answer a line that could not be read with an error, as the server never sees it."""
         self._send_to_client(failed(None, rpc.PARSE_ERROR, why))
 
     def _send_to_client(self, message: bytes) -> None:
+        """Queue a message of the relay itself, and wake `next_message`."""
         self._ours.append(message)
         self._has_message.set()
 
     async def next_message(self) -> bytes:
+        """Return the next message of the relay or the server. Raises `PeerClosed` after the last
+        one.
+        """
         while not self._ours:
             self._has_message = trio.Event()
             message = await self._received()
@@ -108,6 +116,10 @@ class AcpRelay(StdioPeer):
         lost = False
 
         async def receive() -> None:
+            """Read one message of the server, and end the wait for messages of the relay.
+
+            Cancelling it loses none: a message is taken only when it is complete.
+            """
             nonlocal message, lost
             try:
                 message = await self._socket.get_message()

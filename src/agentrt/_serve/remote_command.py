@@ -105,6 +105,12 @@ class RemoteCommand:
         return CommandEvent.CLOCK
 
     async def _locate(self) -> CommandEvent:
+        """Find the server to carry out the command: the owner of the session, or any that may open
+        it.
+
+        A session without an owner is opened on a server of its home, here if this server belongs to
+        it. Without a session, any server that runs sessions is chosen.
+        """
         session, home = self._row.session, None
         if session:
             owned = await self._cluster.owner(session)
@@ -122,6 +128,7 @@ class RemoteCommand:
         return CommandEvent.NO_OWNER
 
     def _remote(self, node: int) -> CommandEvent:
+        """Note the server to use, or return `OWNER_HERE` if it is this one."""
         if self._cluster.is_mine(node):
             return CommandEvent.OWNER_HERE
         self.error = StoreUnavailable("the server that has this session does not answer")
@@ -129,6 +136,9 @@ class RemoteCommand:
         return CommandEvent.OWNER_REMOTE
 
     async def _post(self) -> CommandEvent:
+        """Store the command as a row for its server. Raises `CommandRefused` if the client has used
+        the id for another command.
+        """
         try:
             self._watch(await self._cluster.post(self._row, self._owner))
         except IdReused:
@@ -137,6 +147,7 @@ class RemoteCommand:
         return CommandEvent.POSTED
 
     def _watch(self, status: CommandStatus) -> None:
+        """Wait for this row from now on, instead of the previous one."""
         self.end()
         self._status = status
         self._posted = self._cluster.wait_for(status)
@@ -170,6 +181,11 @@ class RemoteCommand:
         )
 
     async def _pass_on(self) -> CommandEvent:
+        """Give the row to the server that owns the session now.
+
+        If the row was given to this server, which also waits here for its answer, it is given back
+        instead.
+        """
         assert self._status is not None
         if self._machine.is_row_ours:  # it waits here for the answer to this very command
             self._cluster.give_back(self._status.num)
@@ -180,6 +196,9 @@ class RemoteCommand:
         return CommandEvent.PASSED_ON
 
     async def _withdraw(self) -> CommandEvent:
+        """Take the row back before its server has begun it. `NOT_WITHDRAWN` means that the server
+        was faster.
+        """
         assert self._status is not None
         if not await self._cluster.withdraw(self._status):
             return CommandEvent.NOT_WITHDRAWN
@@ -204,6 +223,7 @@ def announce(runtime: RuntimeHost, client: Client, sessions: Iterable[str], *, t
 async def _announce(
     cluster: Cluster, tenant: Tenant | None, client: Client, session: str, there: bool
 ) -> None:
+    """Store the news for the owner of one session. A failure is only logged."""
     tools = list(client.offers.values())
     about = CommandEnvelope(tools=tools, there=there, tenant=tenant)
     row = Row(

@@ -179,6 +179,9 @@ class RemoteSessionProxy:
         cancel: bool = False,
         note: str = "",
     ) -> None:
+        """Send the answer to a permission request. If another client was faster, it is
+        only logged.
+        """
         self.command(
             c.Permission(
                 id=new_id(),
@@ -196,6 +199,7 @@ class RemoteSessionProxy:
         self._client.serve(self._send(command))
 
     def _send(self, command: c.ViewerCommand) -> Steps[None]:
+        """Carry out a command and log its refusal: the dialects have no place to report it."""
         try:
             yield from carry_out(self._hub, self._client, command)
         except Exception as error:
@@ -252,6 +256,11 @@ class Sessions:
         return (yield from hub.opened(client, id))
 
     async def _find(self, id: str) -> CommandFields:
+        """Open a session here if no server has it and this server may, else follow it.
+
+        Another server may open it between the look-up and the attempt; then it is followed there.
+        Raises `SessionNotFound`.
+        """
         hub, cluster = self._hub, self._hub.runtime.cluster
         assert cluster is not None
         owned = await cluster.owner(id) if await hub.runtime.find(id) else None

@@ -99,6 +99,9 @@ class Grant:
         return good
 
     def _sign(self, what: str, id: str) -> str:
+        """Sign an id for one purpose, so that a cookie cannot be used as a key or the other way
+        round.
+        """
         digest = hmac.digest(self._secret, f"{what} {id}".encode(), "sha256")
         return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
@@ -115,6 +118,8 @@ class Grant:
 
 
 class _Ticket(Struct, frozen=True):
+    """A ticket that was not used yet."""
+
     grant: Grant
     until: float
     """The time at which it expires, by the clock of `Security`."""
@@ -368,14 +373,19 @@ def offered_key(protocols: Iterable[str]) -> str:
 
 
 def _digest(secret: str) -> bytes:
+    """Return a digest of a secret. Digests have equal lengths, so comparing them takes the same
+    time for all secrets. Tickets are kept as digests only.
+    """
     return hashlib.sha256(secret.encode("utf-8", "replace")).digest()
 
 
 def _has_port(name: str) -> bool:
+    """True if a name ends with a port. The colons of an IPv6 address in brackets do not count."""
     return name.rpartition("]")[2].count(":") == 1
 
 
 def _host(name: str) -> str:
+    """Return an allowed host name in lower case. Raises `ValueError` if it is not one."""
     if not name or any(c in name for c in "/@*?#, ") or name.endswith((".", ":")):
         raise ValueError(f"{name!r} is not NAME or NAME:PORT")
     return name.lower()
@@ -398,6 +408,7 @@ def _public_address(url: str) -> tuple[str, str]:
 
 
 def _origin(name: str, kind: str = "origin") -> str:
+    """Return an origin unchanged. Raises `ValueError`, in which `kind` is the name of the value."""
     scheme, separator, host = name.partition("://")
     if scheme not in ("http", "https") or not separator or host != _host(host):
         raise ValueError(f"{name!r} is not a valid {kind} (example: https://example.org:8443)")

@@ -65,6 +65,11 @@ class OwnSessions(StdioPeer):
         self._limits = hub.limits
 
     async def take(self, text: str) -> None:
+        """Pass a message to the sessions, then wait until the client has read enough of their
+        answers.
+
+        Raises `PeerClosed` if it does not read for `limits.ws_write_timeout_s`.
+        """
         self._viewer.receive(text)
         # A client that keeps sending requests must read the answers.
         with trio.move_on_after(self._limits.ws_write_timeout_s) as patience:
@@ -76,6 +81,9 @@ class OwnSessions(StdioPeer):
         self._acp.lost(why)
 
     async def next_message(self) -> bytes:
+        """Return the next message for the client. The shutdown after the end of its input is not an
+        error.
+        """
         try:
             return await self._viewer.next_frame()
         except ConnectionRefusal as refusal:
@@ -106,6 +114,9 @@ async def serve_streams(
     why = ""
 
     async def read() -> None:
+        """Read until the end of the input, give the last messages some time, and end the
+        conversation.
+        """
         nonlocal why
         try:
             await _read(peer, source, limits.message_bytes)
@@ -131,6 +142,9 @@ async def _read(peer: StdioPeer, source: trio.abc.ReceiveStream, limit: int) -> 
     lines = Lines(limit)
 
     async def take(whole: bytes | bytearray) -> None:
+        """Pass complete lines to the peer. An oversized line is skipped and reported, as its id is
+        unknown.
+        """
         for size in lines.oversized:
             peer.lost(f"a line of {size} bytes was skipped; {limit} are allowed")
         lines.oversized.clear()
@@ -145,6 +159,7 @@ async def _read(peer: StdioPeer, source: trio.abc.ReceiveStream, limit: int) -> 
 
 
 async def _receive(source: trio.abc.ReceiveStream) -> bytes:
+    """Return the next bytes; empty at the end of the input or if it is broken."""
     try:
         return bytes(await source.receive_some(STDIN_READ_BYTES))
     except (OSError, trio.BrokenResourceError):  # for example, a terminal that is gone

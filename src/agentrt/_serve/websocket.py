@@ -45,11 +45,17 @@ class Socket(WebSocketConnection):
         nursery.start_soon(self._reader_task)
 
     async def _handle_close_connection_event(self, event: CloseConnection) -> None:
+        """Answer a broken frame with a close frame.
+
+        A client's own close frame, after which the state is not `OPEN` any more, is answered by the
+        base class.
+        """
         if self._wsproto.state is ConnectionState.OPEN:  # the client has not sent a close frame
             await self._send(CloseConnection(code=event.code))
         await super()._handle_close_connection_event(event)
 
     async def _handle_ping_event(self, event: Ping) -> None:
+        """Answer a ping, unless the server has sent its close: nothing may follow that."""
         if self._wsproto.state is ConnectionState.OPEN:
             await super()._handle_ping_event(event)
 
@@ -81,6 +87,9 @@ class WebSocket(ViewerConnection):
         await self._socket.accept(nursery, headers)
 
     async def _message(self) -> str | bytes:
+        """Return the client's next message. The meter below has limited its size and rate
+        already.
+        """
         try:
             return await self._socket.get_message()
         except ConnectionClosed as error:

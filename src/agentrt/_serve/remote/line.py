@@ -252,6 +252,9 @@ class ServerLine:
         self._out = send
 
         async def write() -> None:
+            """Send the queued frames. The end of the connection is noticed by reading, so it is
+            ignored here.
+            """
             try:
                 async for frame in out:
                     await socket.send_message(frame.decode())
@@ -304,6 +307,12 @@ class ServerLine:
                 await follower.room()
 
     def _take(self, frame: Frame | UnknownEvent) -> None:
+        """Pass a frame to the session that it is about. Frames of sessions that are not followed
+        any more are dropped. Raises `OutOfOrder`.
+
+        An event that this version does not know counts as received, so that the numbers stay in
+        order.
+        """
         match frame:
             case EventFrame(session=session) | UnknownEvent(session=session):
                 if (follower := self._followers.get(session)) is not None:
@@ -319,6 +328,9 @@ class ServerLine:
                 self._reason = reason
 
     def _answered(self, ack: AckFrame, fields: JsonObject) -> None:
+        """Finish an open command. An answer to an unknown id is ignored: it is that of an earlier
+        connection.
+        """
         said = self._open.pop(ack.id or "", None)
         if said is None:
             return

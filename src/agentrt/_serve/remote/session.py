@@ -1,4 +1,18 @@
-"""A session on a server, with the interface of one in this process."""
+"""A session on a server, with the interface of one in this process.
+
+`RemoteSession` keeps a `SessionState` that it builds from the server's events, and queues the same
+events for its reader. Three mechanisms make it look like a session without a network in between:
+
+- *Gaps.* After a cut connection the server may send a snapshot instead of the missed events.
+  `difference` makes events of it that lead from the known state to the snapshot's. If the snapshot
+  does not reach back to the known items, its history is requested first; events that arrive in the
+  meantime wait in `_pending_events`.
+- *Prompts.* A prompt is shown as queued before the server has answered it. The answer names its
+  turn or its place in the queue. Events show its further way, and may arrive before the answer.
+  `SentPrompt` has the state of each prompt until its turn is known.
+- *Commands.* They are sent without waiting. A refusal by the server arrives later, as a notice
+  among the events.
+"""
 
 from __future__ import annotations
 
@@ -199,11 +213,15 @@ class RemoteSession:
         return structs.replace(now, items=items)
 
     async def _fetch(self, at: str, start: int) -> tuple[str, int | None]:
+        """Return a piece of a large content from a position, and the position of the next one, or
+        None.
+        """
         read = c.ReadContent(id="", session=self.id, at=at, start=start)
         piece = msgspec.convert(await self._line.ask(read), ContentResult)
         return piece.text, piece.next
 
     async def _history(self, before: str) -> History:
+        """Request the history before an item."""
         look = c.LookBack(id="", session=self.id, before=before)
         return earlier_of(await self._line.ask(look))
 
@@ -220,6 +238,9 @@ class RemoteSession:
         sent = SentPrompt(f"sent-{self._sends}", blocks(content))
 
         def done(fields: JsonObject) -> None:
+            """Take the server's answer: the turn, or the entry in the queue. A prompt that was
+            taken back or stopped before the answer came is taken back or stopped now.
+            """
             sent.id = str(fields.get("turn") or sent.id)
             sent.entry = str(fields.get("entry") or sent.entry)
             if "entry" in fields:  # the server's list may have only a preview
@@ -241,6 +262,7 @@ class RemoteSession:
                 self._prompt_answered()
 
         def fail(error: AgentrtError) -> None:
+            """Remove the prompt that the server refused, and report it."""
             self._sent.remove(sent)
             if sent in self._waiting:
                 self._waiting.remove(sent)
@@ -335,6 +357,9 @@ class RemoteSession:
         )
 
     def _answer(self, command: c.Permission) -> None:
+        """Send an answer to a question. Raises `LocalProtocolError` if it is not known to
+        be open.
+        """
         if command.request not in self._state.permissions:
             raise LocalProtocolError("the question is no longer open")
         self._send_or_notice(command, "the answer was not accepted")
@@ -362,6 +387,8 @@ class RemoteSession:
         return RemoteCheckpoints(self._line, self.id)
 
     def _send_or_notice(self, command: c.ViewerCommand, otherwise: str) -> None:
+        """Send a command; if it is refused, a notice that begins with `otherwise` reports it."""
+
         def fail(error: AgentrtError) -> None:
             self._add_notice("warning", "not_done", f"{otherwise}: {error}")
 
@@ -481,6 +508,11 @@ class RemoteSession:
         assert snapshot.earlier is not None
 
         def done(fields: JsonObject) -> None:
+            """Prepend the history, and request more of it until it reaches the known items.
+
+            A newer snapshot may have arrived since the request; the history then does not fit to it
+            and is requested again for the new one.
+            """
             now = self._pending_snapshot
             if now is None:
                 return
@@ -492,6 +524,7 @@ class RemoteSession:
                 self._look_back(now)
 
         def fail(_: AgentrtError) -> None:
+            """Continue with a gap: the history is not available."""
             if self._pending_snapshot is not None:
                 self._catch_up(self._pending_snapshot)
 
@@ -499,6 +532,11 @@ class RemoteSession:
         self._line.send(look, done, fail)
 
     def _catch_up(self, snapshot: Snapshot) -> None:
+        """Apply the difference to the snapshot, then the events that arrived while its history was
+        requested.
+
+        The first snapshot becomes the initial state instead, without events for the reader.
+        """
         if not self._begun.is_set():
             self._earlier = snapshot.earlier
         held, self._pending_snapshot, self._pending_events = self._pending_events, None, []
@@ -547,6 +585,9 @@ class RemoteSession:
                     pass
 
     def _begun_with(self, sent: SentPrompt, turn: str) -> None:
+        """Note the turn of a prompt, and cancel it if the user has stopped the prompt in the
+        meantime.
+        """
         if sent in self._waiting:
             self._waiting.remove(sent)
             sent.id = turn
@@ -554,6 +595,7 @@ class RemoteSession:
                 self.stop(sent)
 
     def _dropped(self, sent: SentPrompt, why: str) -> None:
+        """Note that a prompt will have no turn."""
         self._waiting.remove(sent)
         sent.failure = AgentrtError(why)
 
@@ -570,6 +612,7 @@ class RemoteSession:
     def _add_notice(
         self, level: Literal["info", "warning", "error"], code: str, words: str
     ) -> None:
+        """Add a notice of this client to the events; it is not part of the session's state."""
         self._events.append((self._seq or 0, Notice(level, code, words)))
         self._news.set()
 
