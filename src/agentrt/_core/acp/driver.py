@@ -7,6 +7,21 @@ passed on unchanged; the caller of the driver knows that the turn was cancelled.
 
 The driver speaks both versions of the protocol. `wire` has the shapes that differ, `turn` the table
 of turns, and `stream` and `stream2` convert the updates.
+
+**Input** takes one of two ways. Most bytes of a session are `session/update` notifications with
+pieces of text. The lines of a read are decoded together into exact types, and adjacent pieces of
+one message become one effect (`_receive_updates`). Everything else, and every line that the exact
+types refuse, is decoded on its own and leniently: valid fields count, invalid ones are reported
+(`_receive_message`, `_loose_update`). Both ways lead to the same effects.
+
+**The end of a turn** differs between the versions. In version 1 it is the response to
+`session/prompt`. In version 2 that response only means that the prompt is part of the conversation
+(`_inserted`); the turn ends with a `state_update` to `idle` (`_stated`), and the agent may also
+begin work by itself, which such an update reports. `AcpTurns` decides what a state means.
+
+**Commands** write through the `Channel`, which collects the effects of a call; each public method
+ends with `take`. Cancels and prompts are not urgent: they keep their order among all lines that are
+written, because a cancel that overtakes its prompt would reach an idle agent.
 """
 
 from __future__ import annotations
@@ -162,6 +177,7 @@ class AcpDriver:
     # --- commands
 
     def start(self, opening: Opening) -> list[Effect]:
+        """Begin with `initialize`; `AcpHandshake` does the rest. Raises for a second start."""
         if self._handshake is not None:
             raise LocalProtocolError("already started")
         self._handshake = AcpHandshake(
@@ -185,6 +201,11 @@ class AcpDriver:
     def prompt(
         self, turn: str, content: Sequence[Block], meta: JsonObject | None = None
     ) -> list[Effect]:
+        """Send `session/prompt`.
+
+        Raises `LocalProtocolError` for content that the agent's `promptCapabilities` exclude: every
+        agent takes text and resource links, and nothing else is certain.
+        """
         session = self._session()
         if self._turns.prompt is not None:
             raise LocalProtocolError("another prompt has not been answered yet")
@@ -196,6 +217,12 @@ class AcpDriver:
         return self._channel.take()
 
     def steer(self, turn: str, content: Sequence[Block]) -> list[Effect]:
+        """Send a prompt into the running turn.
+
+        The method is `_session/steering`, an extension that the agent advertises as
+        `steering.supported` in the `_meta` of its `initialize` response. The request's `_meta` asks
+        the agent not to begin a turn with the prompt if the running one is over.
+        """
         session, prompt = self._session(), self._turns.prompt
         assert self._handshake is not None
         if not self._handshake.steers:
@@ -212,6 +239,7 @@ class AcpDriver:
         return self._channel.take()
 
     def discard_prompt(self, turn: str) -> None:
+        """Forget the prompt, and report the agent's own work if that runs instead (version 2)."""
         prompt = self._turns.prompt
         if prompt is not None and prompt.turn == turn:
             self._channel.withdraw(prompt.id)
@@ -220,6 +248,11 @@ class AcpDriver:
             self._report_own()
 
     def cancel(self) -> list[Effect]:
+        """Send `session/cancel`, also for work that the agent does by itself.
+
+        A repeated cancel also sends `$/cancel_request` with the id of the prompt, as long as that
+        is unanswered: an agent that ignores the one may understand the other.
+        """
         # Not urgent: if it overtook its own prompt, the agent would get it while idle.
         prompt = self._turns.prompt
         if prompt is not None or self._turns.busy or self._stream.works_by_itself:
@@ -247,6 +280,11 @@ class AcpDriver:
         return self._channel.take()
 
     def call(self, call: str, method: str, params: JsonObject) -> list[Effect]:
+        """Send a request for settings, sessions or tasks, or one of the agent's own methods.
+
+        `delete_session` succeeds if the agent does not know the session. Settings are changed here
+        only when the agent has confirmed them.
+        """
         session = self._session()
         assert self._handshake is not None
         if method == "stop_task":
@@ -258,6 +296,7 @@ class AcpDriver:
             return self._channel.take()
 
         def answered(response: JsonRpcResponse) -> None:
+            """Pass the response on, and show the settings that it confirms."""
             del self._calls[call]
             error = response.error
             if error is not None and not (
@@ -274,6 +313,7 @@ class AcpDriver:
         return self._channel.take()
 
     def cancel_call(self, call: str) -> list[Effect]:
+        """Forget a request, and send `$/cancel_request` for it."""
         id = self._calls.pop(call, None)
         if id is not None:
             self._channel.forget(id)
@@ -281,6 +321,7 @@ class AcpDriver:
         return self._channel.take()
 
     def shutdown_message(self) -> list[Effect]:
+        """Send `session/close` if the agent has advertised it; others only get the end of stdin."""
         if self._ready and self._handshake is not None:
             agent = self._handshake.agent
             sessions = agent.session_capabilities or AgentSessionCapabilities()
@@ -291,6 +332,7 @@ class AcpDriver:
 
     @property
     def idle(self) -> bool:
+        """True if no prompt is in flight."""
         return self._turns.prompt is None
 
     def statistics(self) -> AcpStatistics:
@@ -300,6 +342,11 @@ class AcpDriver:
     # --- output of the agent
 
     def receive(self, data: bytes) -> list[Effect]:
+        """Process output of the agent, whose last line may be incomplete.
+
+        The last line of a read is handled apart if it is not an update, because a response or a
+        request after many updates would otherwise make the strict decoding of all of them fail.
+        """
         lines = self._lines.feed(data)
         if self._lines.oversized:  # longer than a read: it ended before the lines of this read
             self._channel.oversized(self._lines)
@@ -326,6 +373,7 @@ class AcpDriver:
         return self._channel.take()
 
     def _receive_long(self) -> None:
+        """Process the lines that are too long to be joined and decoded with others."""
         for line in self._lines.long:
             self._receive_message(line)
         self._lines.long.clear()
@@ -439,6 +487,10 @@ class AcpDriver:
             return False
 
     def _dispatch(self, message: JsonRpcRequest | JsonRpcNotification | JsonRpcResponse) -> bool:
+        """Handle a message by its kind. Returns False for an update: it was not decoded strictly.
+
+        An update that came as a request, with an id, is taken and answered with an empty result.
+        """
         match message:
             case JsonRpcResponse():
                 self._channel.resolve(message)
@@ -455,6 +507,11 @@ class AcpDriver:
         return True
 
     def _notified(self, notification: JsonRpcNotification) -> None:
+        """Handle a notification that is not an update.
+
+        `$/cancel_request` withdraws a request of the agent. Other methods that begin with `$/` or
+        `_` are ignored without a notice, because vendors send them for their own clients.
+        """
         method, params = notification.method, notification.params
         if method == "$/cancel_request":
             if isinstance(params, dict) and "requestId" in params:
@@ -484,6 +541,12 @@ class AcpDriver:
         self._stream.update(session if isinstance(session, str) else "", update)
 
     def _requested(self, request: JsonRpcRequest) -> None:
+        """Turn a request of the agent into a question or a service, or answer it directly.
+
+        While the turn is being cancelled, permission requests are answered as cancelled without
+        asking a person; ACP requires that answer. The tool call of a permission request is shown
+        all the same.
+        """
         if self._requests.extends(request.method):
             self._requests.extend(request)
             return
@@ -517,6 +580,11 @@ class AcpDriver:
     # --- the turn
 
     def _prompt_answered(self, response: JsonRpcResponse) -> None:
+        """Take the response to `session/prompt` that `_ends_turn` did not take.
+
+        An error ends the turn as failed, or as cancelled if its code means that the request was
+        cancelled. A missing login is reported with the ways to log in.
+        """
         prompt = self._turns.prompt
         assert prompt is not None
         if response.error is None and self._settings.wire is not WIRE_1:
@@ -595,6 +663,11 @@ class AcpDriver:
             self._channel.out.append(self._finished(None, idle))
 
     def _finish_prompt(self, idle: StateUpdate) -> None:
+        """End the turn of a prompt in version 2, by the state that the agent has reported.
+
+        If the end was remembered from before the prompt's own response, text of other messages
+        belongs to work that the agent did by itself; it is retracted from the answer.
+        """
         prompt = self._turns.prompt
         assert prompt is not None
         self._forget_prompt()
@@ -622,6 +695,7 @@ class AcpDriver:
         )
 
     def _error_of(self, idle: StateUpdate) -> ErrorInfo:
+        """Return the error of a turn that ended with one, even if the report is incomplete."""
         raw = idle.error or {}
         code, message = raw.get("code"), raw.get("message")
         if not isinstance(message, str) or type(code) is not int:
@@ -632,6 +706,7 @@ class AcpDriver:
         return error
 
     def _report_reason(self, reason: str | None, raw: Any) -> None:
+        """Report a stop reason that ACP does not define. The turn counts as completed."""
         self._channel.notice(
             "info",
             "stop_reason",
@@ -644,6 +719,7 @@ class AcpDriver:
     # --- the turn in both versions
 
     def _end_turn(self, prompt: AcpPrompt, result: PromptResponse) -> None:
+        """Report the end of a turn in version 1, with the prompts that it has taken in."""
         reason = result.stop_reason
         self._channel.out.append(
             TurnFinished(
@@ -669,6 +745,7 @@ class AcpDriver:
         self._channel.out.append(TurnFinished(turn=steered, outcome="cancelled"))
 
     def _forget_prompt(self) -> None:
+        """Note that no prompt is in flight."""
         self._turns.ended()
         self._stream.end_turn()
 
@@ -689,15 +766,18 @@ class AcpDriver:
         return self._stream
 
     def _started(self) -> None:
+        """Note that the session is open, and show the updates that came too early."""
         self._ready = True
         self._stream.open()
 
     def _session(self) -> str:
+        """Return the agent's session id. Raises `LocalProtocolError` before the session is open."""
         if not self._ready or self._stream.session is None:
             raise LocalProtocolError("there is no session yet")
         return self._stream.session
 
     def _check_content(self, content: Sequence[Block]) -> None:
+        """Raise `LocalProtocolError` for blocks that the agent has not advertised to accept."""
         assert self._handshake is not None
         can = self._handshake.agent.prompt_capabilities or PromptCapabilities()
         for block in content:
@@ -713,6 +793,7 @@ class AcpDriver:
                 )
 
     def _stop_task(self, call: str, task: Any) -> list[Effect]:
+        """Stop a task: a child session by `session/cancel`, other work by the method it offers."""
         stream = self._stream
         method = stream.cancel_of(task) if isinstance(stream, AcpStream2) else None
         if stream.can_stop(task):
@@ -730,6 +811,7 @@ class AcpDriver:
         """Cancel a terminal or a tool call. Until the agent has refused it, not a second time."""
 
         def answered(response: JsonRpcResponse) -> None:
+            """Pass the result on. A refused cancel may be tried again."""
             del self._calls[call]
             error = error_of(response.error) if response.error is not None else None
             if error is not None:

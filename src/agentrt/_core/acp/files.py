@@ -73,6 +73,7 @@ class RootedName:
     """A name in an open folder: the target of a path, which may not exist."""
 
     def __init__(self, folder: int, name: str, path: str = "") -> None:
+        """Name a place. `folder` stays open only as long as the walk that led here."""
         self.folder = folder
         self.name = name
         self.path = path
@@ -178,6 +179,11 @@ class Roots:
             return os.open(place.name, _FOLDER, dir_fd=place.folder)
 
     def _own_root_of(self, path: str) -> tuple[list[str], list[str]] | None:
+        """Return the real root that a path begins with and the parts below it, or None.
+
+        The longest root wins. A path can be written with the folder's real path or with the given
+        one.
+        """
         parts = _split(path)
         for written, real in self._roots:
             if parts[: len(written)] == written:
@@ -206,6 +212,10 @@ class _RootWalk:
     def __init__(
         self, *, writing: bool, makes: bool = True, barrier: PathBarrier | None = None
     ) -> None:
+        """Begin a walk; `restart` gives it a root.
+
+        `makes`: create missing folders while writing. `barrier`: see `Roots`.
+        """
         self.folders: list[int] = []
         """The open folders from the root on; the last one is the current folder."""
         self.name = "."
@@ -239,6 +249,7 @@ class _RootWalk:
             os.close(self.folders.pop(0))
 
     def follow(self, target: str) -> None:
+        """Continue along a relative link target, before the rest of the path."""
         self._push(_split(target))
 
     def step(self) -> str | None:
@@ -275,6 +286,10 @@ class _RootWalk:
             self._check_guarded(way)
 
     def _check_guarded(self, way: Sequence[str]) -> None:
+        """Raise if the sandbox hides the place, or if it must not be written.
+
+        A hidden place is reported as missing, as it is for the agent itself.
+        """
         if self._writing and (name := protected_file(way)) is not None:
             raise NotAllowed(
                 f"agents may not write {name}, which can start programs without asking"
@@ -294,20 +309,30 @@ class _RootWalk:
                 os.rmdir(name, dir_fd=parent)
 
     def close(self) -> None:
+        """Close all folders that are open."""
         self._leave()
         while self._made:
             os.close(self._made.pop()[0])
 
     def _leave(self) -> None:
+        """Close the folders of the way so far."""
         while self.folders:
             os.close(self.folders.pop())
 
     def _push(self, parts: list[str]) -> None:
+        """Put parts in front of the remaining path.
+
+        Raises `NotAllowed` if the path becomes too long.
+        """
         self._parts += reversed(parts)
         if len(self._parts) + len(self.folders) > MAX_PATH_PARTS:
             raise NotAllowed(f"the path has more than {MAX_PATH_PARTS} parts")
 
     def _read_link(self, name: str) -> str:
+        """Return the target of a link.
+
+        Raises `OSError` with `EINVAL` if the place is not a link.
+        """
         target = os.readlink(name, dir_fd=self.folders[-1])
         self._links += 1
         if self._links > MAX_LINKS:
@@ -315,6 +340,10 @@ class _RootWalk:
         return target
 
     def _enter_or_make(self, name: str) -> None:
+        """Enter a folder, and create it if it is missing and may be created.
+
+        Otherwise its name stays in the remaining path, so that `check_rest` sees it.
+        """
         try:
             self._enter(name)
         except FileNotFoundError:
@@ -327,6 +356,7 @@ class _RootWalk:
             self._enter(name)
 
     def _enter(self, name: str) -> None:
+        """Open a folder relative to the current one, never through a link."""
         self.folders.append(os.open(name, _FOLDER, dir_fd=self.folders[-1]))
 
 
@@ -338,6 +368,7 @@ def _pseudo_systems() -> frozenset[int]:
 
 
 def _split(path: str) -> list[str]:
+    """Return the parts of a path, without empty ones and `.`; `..` is kept."""
     return [part for part in path.split("/") if part not in ("", ".")]
 
 
@@ -348,6 +379,7 @@ MAX_FILE_THREADS: Final = 4
 
 
 async def _at_once() -> None:
+    """Accept a response of any size immediately; only a checkpoint."""
     await trio.lowlevel.checkpoint()
 
 
@@ -403,14 +435,20 @@ class FileService:
                 raise RequestError(METHOD_NOT_FOUND, f"{method} is not supported")
 
     async def _admit(self, path: str, *, writing: bool) -> None:
+        """Ask for access to a path outside the roots. Raises `RequestError`."""
         with reported(path):
             await self._roots.admit(path, writing=writing)
 
     async def _in_thread(self, path: str, function: Callable[[], T]) -> T:
+        """Run a file operation in one of the session's threads. Raises `RequestError`."""
         with reported(path):
             return await trio.to_thread.run_sync(function, limiter=self._threads)
 
     def _read(self, path: str, line: int | None, limit: int | None) -> str:
+        """Read a text file, or `limit` lines from `line` on (counted from 1). Blocks.
+
+        The file is read up to the limit plus one byte, so that a growing file is noticed as well.
+        """
         with (
             self._roots.locate(path) as place,
             open(open_regular(place, os.O_RDONLY), "rb") as file,
@@ -424,6 +462,11 @@ class FileService:
             raise NotAllowed(f"it is not UTF-8 text ({error.reason})") from error
 
     def _write(self, path: str, content: str) -> None:
+        """Write a text file atomically if possible. Blocks.
+
+        A file that cannot be replaced, for example because its folder is not writable, is
+        overwritten in place, unless it has another hard link: that name may be outside the roots.
+        """
         data = content.encode()
         if len(data) > self._limit:
             raise NotAllowed(f"the content is larger than {self._limit} bytes")
@@ -464,6 +507,7 @@ def open_regular(place: RootedName, flags: int) -> int:
 
 
 def _check_regular(status: os.stat_result) -> None:
+    """Raise `NotAllowed` for anything but a regular file."""
     if stat.S_ISDIR(status.st_mode):
         raise NotAllowed("it is a folder")
     if not stat.S_ISREG(status.st_mode):

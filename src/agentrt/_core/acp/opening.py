@@ -130,6 +130,13 @@ class AcpHandshake:
         self._channel.request("initialize", request, self._initialized)
 
     def _initialized(self, response: JsonRpcResponse) -> None:
+        """Take the response to `initialize`: agree on the version, keep the capabilities, continue.
+
+        If the agent refuses version 2, by its error code or because it does not accept the fields
+        of that version, `initialize` is sent once more with version 1. The option `session=False`
+        of the opening stops here: it serves requests to the agent itself, such as listing its
+        sessions.
+        """
         error = response.error
         if (
             error is not None
@@ -236,6 +243,7 @@ class AcpHandshake:
 
     @property
     def _resumes(self) -> bool:
+        """True if the session exists already, so that its id is the one that was asked for."""
         return self._method in ("session/load", "session/resume")
 
     def _answered(self, response: JsonRpcResponse) -> None:
@@ -264,6 +272,7 @@ class AcpHandshake:
         self._authenticated = True
 
         def done(response: JsonRpcResponse) -> None:
+            """Ask for the session again after the login."""
             if response.error is not None:
                 self._fail("auth_required", response)
             else:
@@ -272,6 +281,10 @@ class AcpHandshake:
         self._channel.request(self._settings.wire.login, AuthenticateRequest(method), done)
 
     def _take_session(self, result: Any) -> None:
+        """Take the session's id, settings and commands from the response.
+
+        `session/load` and `session/resume` return no id. An agent with late history is waited for.
+        """
         raw = result if isinstance(result, dict) else {}
         session = raw.get("sessionId")
         if self._resumes:
@@ -296,6 +309,7 @@ class AcpHandshake:
         seen = self._stream.replayed
 
         def done(response: JsonRpcResponse) -> None:
+            """Wait once more if updates arrived before this response."""
             if self._stream.replayed == seen:
                 self._opened(session)
             else:
@@ -305,6 +319,7 @@ class AcpHandshake:
         self._channel.request(ECHO, {}, done)
 
     def _opened(self, session: str) -> None:
+        """Leave the replay, then make the settings that the opening asks for."""
         self._stream.expect(session, replay=False)
         self._apply(session, self._changes(session))
 
@@ -338,6 +353,7 @@ class AcpHandshake:
             return
 
         def done(response: JsonRpcResponse) -> None:
+            """Take over the confirmed setting and make the next one."""
             if response.error is not None:
                 self._fail("rejected", response)
             else:
@@ -348,6 +364,7 @@ class AcpHandshake:
         self._channel.request(change.method, change.params, done)
 
     def _finish(self, session: str) -> None:
+        """Report the end of the handshake, with the capabilities that the session has."""
         started = Started(
             session=session,
             agent_version=self._info.version if self._info is not None else None,
@@ -397,6 +414,10 @@ class AcpHandshake:
         return self._settings.wire.servers(list(taken.values()))
 
     def _roots(self) -> list[str] | None:
+        """Return the further folders of the session.
+
+        None without any, or, with a notice, if the agent does not support them.
+        """
         if not self._opening.roots:
             return None
         sessions = self.agent.session_capabilities or AgentSessionCapabilities()
@@ -411,6 +432,10 @@ class AcpHandshake:
         return list(self._opening.roots)
 
     def _fail(self, code: str, why: JsonRpcResponse | str) -> None:
+        """Report a failed start with this code.
+
+        `why`: the agent's error, or a message of agentrt.
+        """
         if isinstance(why, str):
             error = ErrorInfo(code, why)
         else:

@@ -3,6 +3,15 @@
 Updates are routed by the session they name, never by the running turn: they come before the
 response to `session/new`, after the response to a prompt, for children of the session, and for
 unrelated sessions.
+
+A stream has three phases. While `opening`, content is kept (`_early`), because its session's id or
+the end of the handshake is not known yet; `open` reports it. In `replay`, which `session/load`
+begins, content is the history of a loaded conversation and is marked as such. In `open`, content
+belongs to the running turn, or shows that the agent works by itself. Updates about the session
+itself, such as modes and commands, are reported in every phase.
+
+A child session of a sub-agent has updates of its own, under its own id. Its content is shown below
+a card that this module makes up (`_card`), because the protocol reports no tool call for it.
 """
 
 from __future__ import annotations
@@ -116,6 +125,7 @@ class AcpStream:
     """The updates that make up the conversation."""
 
     def __init__(self, channel: Channel, settings: AcpSettings) -> None:
+        """Create a stream for a session whose id is not known yet."""
         self.session: str | None = None
         """The agent's id of the session, as soon as it is known."""
         self.live: str | None = None
@@ -212,17 +222,20 @@ class AcpStream:
             self._about_session(update)
 
     def _keep(self, session: str, update: KnownUpdate | UnknownUpdate) -> None:
+        """Keep an update until the session is open; drop it with a notice if there are too many."""
         if len(self._early) < MAX_EARLY_UPDATES:
             self._early.append((session, update))
         else:
             self._drop("early_update", "too many updates before the session was open", update)
 
     def _drop(self, code: str, what: str, update: KnownUpdate | UnknownUpdate) -> None:
+        """Report an update that is not shown, with its content."""
         self._channel.notice("info", code, f"the agent sent {what}: dropped", _raw(update))
 
     # --- the conversation
 
     def _content(self, update: Content, parent: str | None, replay: bool) -> None:
+        """Convert an update of the conversation. User messages of sub-agents are not shown."""
         out = self._channel.out
         match update:
             case UserMessageChunk(content=block, message_id=message):
@@ -238,6 +251,7 @@ class AcpStream:
                 out.append(self._tool_called(update, parent, replay))
 
     def _tool_called(self, tool: ToolFields, parent: str | None, replay: bool) -> ToolCalled:
+        """Convert a tool call, and report a status that ACP does not define."""
         if tool.status is not None and tool.status not in TOOL_STATUS:
             about = {"call": tool.tool_call_id, "status": tool.status}
             self._channel.unknown_value("tool call status", tool.status, about)
@@ -267,10 +281,15 @@ class AcpStream:
         return parent
 
     def _open_tool(self, id: str) -> OpenAcpTool:
+        """Return the remembered fields of a tool call of this turn, and note that it has a card."""
         self._calls[id] = None
         return self._tools.setdefault(id, OpenAcpTool())
 
     def _remember(self, update: ToolFields) -> OpenAcpTool:
+        """Keep the fields of a tool call that a permission request for it may leave out.
+
+        A diff without old text creates its file.
+        """
         tool = self._open_tool(update.tool_call_id)
         tool.title = update.title or tool.title
         tool.name = tool_name(update.name, update.meta) or tool.name
@@ -317,6 +336,7 @@ class AcpStream:
     # --- the session
 
     def _about_session(self, update: KnownUpdate | UnknownUpdate) -> None:
+        """Convert an update about the session; one that changes nothing here becomes a notice."""
         out = self._channel.out
         match update:
             case AcpPlan():
@@ -378,6 +398,10 @@ class AcpStream:
                 )
 
     def _compaction(self, update: CompactionUpdate) -> None:
+        """Show the compaction of the conversation as a task, with its summary as the report.
+
+        The summary comes as a whole or in earlier pieces.
+        """
         status = "running" if update.status == "in_progress" else update.status
         if update.summary is not None:
             detail = plain_text(update.summary)
@@ -405,6 +429,11 @@ class AcpStream:
             self._channel.out.append(Notice("warning", "compact_failed", why))
 
     def _subagent(self, update: SubagentUpdate, parent: str | None) -> None:
+        """Take an announcement or a change of a child session, as a task and as a card.
+
+        Its state `idle` ends the task: as failed or cancelled by its stop reason, else as
+        completed.
+        """
         child = self._children.get(update.session_id)
         if child is None:
             task = Task(id=update.session_id, title="Sub-agent", kind="subagent")
@@ -468,4 +497,5 @@ def speech_of(
 
 
 def _raw(update: KnownUpdate | UnknownUpdate) -> Any:
+    """Return an update for a notice, as it came if it was not understood."""
     return update.raw if isinstance(update, UnknownUpdate) else to_builtins(update)

@@ -2,6 +2,20 @@
 
 Messages and terminals come as pieces or as a whole, tool calls as patches in which null clears a
 field, diffs as git patches, and the agent lists its background work.
+
+The effects are append-only, but the protocol is not: a whole message or a whole terminal output
+replaces the pieces before it. If the whole begins with the pieces, only the rest is appended.
+Otherwise the text is closed and retracted from the answer, or the content of the tool call is
+replaced.
+
+Terminals are independent of tool calls on the wire. A terminal's output is appended to the call
+that refers to it (`_place`), even if the reference comes after the output. Output that no call
+refers to gets a card of its own at the end of the turn. A terminal that the agent lists as
+background work is a task; its latest output is the task's report.
+
+Updates may arrive after their turn. `AcpTurns` knows which messages belong to the running turn:
+text of an earlier turn is dropped with a notice, and updates of calls that were opened in an
+earlier turn do not count as a sign of life of the running one (`_turn` numbers the turns).
 """
 
 from __future__ import annotations
@@ -196,6 +210,7 @@ class AcpStream2(AcpStream):
         super().update(session, update)
 
     def _about_session(self, update: Any) -> None:
+        """Take an update about the session; in this version, options have another form."""
         if isinstance(update, TypedConfigUpdate):
             self._settings.options = [each.as_option() for each in update.config_options]
             self.show_settings()
@@ -203,6 +218,11 @@ class AcpStream2(AcpStream):
             super()._about_session(update)
 
     def _state(self, update: StateUpdate) -> None:
+        """Take the state of the session, which may begin or end a turn.
+
+        The background work is listed before an idle state is passed on, so that the end of the turn
+        does not show its terminals as cards (`end_turn`).
+        """
         if update.state not in KNOWN_STATES:
             self._channel.unknown_value("state", update.state, {"state": update.state})
         if update.background is not None and update.state == "idle":
@@ -222,6 +242,7 @@ class AcpStream2(AcpStream):
         super().text(text, thought, message)
 
     def _is_late(self, message: str | None) -> bool:
+        """Return True if text belongs to a message whose turn is over, and report it."""
         if self._turns.output(message):
             return False
         self._channel.notice(
@@ -233,6 +254,7 @@ class AcpStream2(AcpStream):
         return True
 
     def _content(self, update: Any, parent: str | None, replay: bool) -> None:
+        """Convert an update of the conversation; late text of the session itself is dropped."""
         live = parent is None and not replay
         match update:
             case UserMessageChunk(content=block, message_id=message):
@@ -274,6 +296,10 @@ class AcpStream2(AcpStream):
     def _user(
         self, content: Sequence[Block], message: str | None, parent: str | None, replay: bool
     ) -> None:
+        """Show a user message, unless it repeats one of a turn that is over.
+
+        Its id also shows `AcpTurns` which of the agent's messages come after the prompt.
+        """
         late = not replay and message is not None and self._turns.user_message(message)
         if parent is None and content and not late:
             self._channel.out.append(
@@ -310,6 +336,11 @@ class AcpStream2(AcpStream):
                 self._place(part.terminal_id, id)
 
     def _called(self, change: ToolChange, parent: str | None, replay: bool) -> ToolCalled:
+        """Convert a change of a tool call to an effect, and remember its fields.
+
+        A field that is null on the wire is cleared: text becomes empty, lists become empty lists. A
+        field that is missing does not change.
+        """
         id = change.tool_call_id
         status = self._status(change)
         opens = self._opens(id, status)
@@ -346,6 +377,7 @@ class AcpStream2(AcpStream):
     def _keep_call(
         self, change: ToolChange, status: ItemStatus | UnsetType, parent: str | None
     ) -> None:
+        """Remember the fields of a call that its later updates and its terminals depend on."""
         call = self._call_states.setdefault(change.tool_call_id, _ToolCallState())
         if status is not UNSET:
             call.over = status in TERMINAL
@@ -357,6 +389,10 @@ class AcpStream2(AcpStream):
         call.has_output = change.raw_output is not UNSET or call.has_output
 
     def _status(self, change: ToolChange) -> ItemStatus | UnsetType:
+        """Return the neutral status of a change; unset if it has none.
+
+        A status that ACP does not define is reported and counts as running.
+        """
         given = change.status
         if given is UNSET:
             return UNSET
@@ -428,12 +464,14 @@ class AcpStream2(AcpStream):
     # --- terminals
 
     def _terminal_of(self, id: str) -> _AgentTerminal:
+        """Return the record of a terminal. Its output may come before it is announced."""
         terminal = self._terminals.get(id)
         if terminal is None:
             terminal = self._terminals[id] = _AgentTerminal(_decoder())
         return terminal
 
     def _bytes(self, data: str, raw: Struct) -> bytes | None:
+        """Decode base64, or return None with a notice if it is invalid."""
         try:
             return base64.b64decode(data, validate=True)
         except (binascii.Error, ValueError):
@@ -446,12 +484,14 @@ class AcpStream2(AcpStream):
             return None
 
     def _terminal_chunk(self, update: TerminalOutputChunk) -> None:
+        """Append a piece of output; a character may be split between two pieces."""
         data = self._bytes(update.data, update)
         if data is not None:
             terminal = self._terminal_of(update.terminal_id)
             self._output(update.terminal_id, terminal, terminal.decoder.decode(data))
 
     def _terminal(self, update: TerminalUpdate) -> None:
+        """Take a change of a terminal: its command, its whole output, its end."""
         id = update.terminal_id
         terminal = self._terminal_of(id)
         terminal.command = _given(update.command, terminal.command) or ""
@@ -496,6 +536,10 @@ class AcpStream2(AcpStream):
             )
 
     def _output(self, id: str, terminal: _AgentTerminal, text: str) -> None:
+        """Append text to a terminal, and show it in its call or its task.
+
+        Only the end of the output is kept.
+        """
         if not text:
             return
         terminal.text = (terminal.text + text)[-MAX_UNPLACED_CHARS:]
@@ -525,6 +569,11 @@ class AcpStream2(AcpStream):
             self._append(call, text)
 
     def _exited(self, id: str, terminal: _AgentTerminal, exit: dict[str, Any]) -> None:
+        """Note the end of a program.
+
+        Its exit status becomes the output of the tool call, unless the agent has reported that
+        itself.
+        """
         terminal.exit, terminal.can_cancel = exit, False
         call = self._call_states.get(terminal.call) if terminal.call is not None else None
         if id in self._background:
@@ -573,6 +622,10 @@ class AcpStream2(AcpStream):
         self._channel.out.append(TaskSet(task, call=terminal.call))
 
     def _finish(self, id: str) -> None:
+        """End a task that the agent does not list any more.
+
+        It has failed if its program has reported a failure.
+        """
         task = self._background.pop(id)
         terminal = self._terminals.get(id)
         status, call, detail = "completed", id, task.detail
@@ -652,6 +705,7 @@ def _patch_of(change: DiffChange, index: int, patches: list[str], changes: int) 
 
 
 def _can_cancel(capabilities: CancelCapabilities | None) -> bool:
+    """Return True if the agent offers to cancel this work."""
     return capabilities is not None and capabilities.cancel is not None
 
 
@@ -665,12 +719,15 @@ def _changed_files(parts: list[ToolPart]) -> tuple[tuple[str, ...], tuple[str, .
 
 
 def _given(value: T | UnsetType | None, before: T) -> T | None:
+    """Return a field of a patch, or the value before it if the patch does not have the field."""
     return before if value is UNSET else value
 
 
 def _cleared(value: str | UnsetType | None, cleared: str) -> str | UnsetType:
+    """Return a field of a patch, with the value for a cleared field in place of null."""
     return cleared if value is None else value
 
 
 def _decoder() -> codecs.IncrementalDecoder:
+    """Return a decoder for output in pieces; invalid bytes become replacement characters."""
     return codecs.getincrementaldecoder("utf-8")("replace")

@@ -128,14 +128,17 @@ def merge_environment(
 
 
 def _possible(name: str, value: str) -> bool:
+    """Return True if the system accepts the variable: a name without `=`, and no NUL bytes."""
     return bool(name) and "=" not in name and "\0" not in name + value
 
 
 def _harmless(name: str, value: str) -> bool:
+    """Return True if the variable may have this value, by the table of harmless ones."""
     return any(_named(name, names) and values.fullmatch(value) for values, names in ALLOWED)
 
 
 def _named(name: str, patterns: Iterable[str]) -> bool:
+    """Return True if a pattern matches the name, which must not be one of agentrt's own."""
     return not name.upper().startswith(OURS) and any(fnmatchcase(name, each) for each in patterns)
 
 
@@ -219,6 +222,7 @@ class TerminalService:
         on_exit: Callable[[], None],
         join: JoinSandbox | None,
     ) -> None:
+        """Create the service; `open_terminals` describes the arguments."""
         self._nursery = nursery
         self._roots = roots
         self._cwd = cwd
@@ -272,6 +276,12 @@ class TerminalService:
             self._terminals.popitem()[1].release()
 
     async def _create(self, request: CreateTerminalRequest) -> str:
+        """Start a program and return its terminal's id.
+
+        The limit on open terminals counts those that are being started. The program gets a marker
+        in its environment that all of its descendants inherit, by which they are found and ended
+        (`ProcessTree`). Markers of an outer agentrt are kept in front of it.
+        """
         environment, left_out = merge_environment(self._env, request.env, self._variables)
         for name in left_out:
             if name not in self._left_out and len(self._left_out) < _MAX_REPORTED_NAMES:
@@ -304,6 +314,11 @@ class TerminalService:
         return id
 
     async def _spawn(self, argv: list[str], cwd: str, env: Mapping[str, str]) -> trio.Process:
+        """Start a program in a folder that is opened first, so that its path cannot be swapped.
+
+        Its stdin is empty, and its stdout and stderr share one pipe, as in a terminal. Raises
+        `RequestError`.
+        """
         with reported(cwd):
             folder = await trio.to_thread.run_sync(self._roots.open_folder, cwd)
         pass_fds: Sequence[int] = ()
@@ -366,6 +381,7 @@ class _RunningTerminal:
         on_output: OnOutput,
         on_exit: Callable[[], None],
     ) -> None:
+        """Take over a program that was just started. `limit`: bytes of output to keep."""
         assert isinstance(process.stdout, trio.lowlevel.FdStream)
         self._id = id
         self._process = process
@@ -385,14 +401,17 @@ class _RunningTerminal:
         self._nursery: trio.Nursery
 
     def output(self) -> JsonObject:
+        """Return the result of `terminal/output`: the end of the output, and the exit status."""
         result = {"output": self._output.text(), "truncated": self._output.truncated}
         return {**result, "exitStatus": self._status} if self._exited.is_set() else result
 
     @property
     def over(self) -> bool:
+        """True if the program has exited and its output was read, or is not waited for any more."""
         return self._exited.is_set()
 
     async def wait(self) -> JsonObject:
+        """Wait for the exit status. Cancelling it changes nothing."""
         await self._exited.wait()
         return self._status
 
@@ -407,6 +426,7 @@ class _RunningTerminal:
         return self._killed
 
     def release(self) -> None:
+        """Let `serve` end the program. Returns immediately."""
         self._released.set()
 
     async def serve(self, *, task_status: trio.TaskStatus[None]) -> None:
@@ -433,12 +453,14 @@ class _RunningTerminal:
             self._exited.set()
 
     async def _read(self) -> None:
+        """Read the output to its end, even if the agent ignores it: the pipe must not fill up."""
         while data := await self._stdout.receive_some(_READ_BYTES):
             self._feed(data)
         self._feed(b"", final=True)
         self._eof.set()
 
     def _feed(self, data: bytes, *, final: bool = False) -> None:
+        """Keep output and pass it on. An error of the receiver does not stop the reading."""
         text = self._output.feed(data, final=final)
         if text:
             try:
@@ -447,6 +469,7 @@ class _RunningTerminal:
                 logger.exception("on_output failed; reading continues")
 
     async def _watch(self) -> None:
+        """Wait for the exit of the program, then a little for the rest of its output."""
         self._status = _exit_status(await self._wait_dead())
         self._dead.set()
         with trio.move_on_after(self._limits.stdout_drain_s):
@@ -466,11 +489,16 @@ class _RunningTerminal:
         return status
 
     async def _reap(self) -> int:
+        """Collect the exit status, after which the pid may be used again."""
         status = await self._process.wait()
         self._tree.reaped()
         return status
 
     async def _kill(self, done: trio.Event) -> None:
+        """End the program and its descendants: SIGTERM, a grace period, then SIGKILL.
+
+        `done` is set at the end, also if something could not be killed within `limits.kill_wait_s`.
+        """
         with trio.move_on_after(SCAN_TIMEOUT_S):
             await self._tree.note()
         self._tree.terminate()
@@ -487,6 +515,7 @@ class _OutputTail:
     """The end of a program's output: at most `limit` bytes of UTF-8, cut between characters."""
 
     def __init__(self, limit: int) -> None:
+        """Keep at most `limit` bytes."""
         self.truncated = False
         self._limit = limit
         self._kept = bytearray()
@@ -505,10 +534,12 @@ class _OutputTail:
         return text
 
     def text(self) -> str:
+        """Return the kept output."""
         return self._kept.decode()
 
 
 def _exit_status(status: int) -> JsonObject:
+    """Convert an exit status, negative for a signal, to ACP's form with the name of the signal."""
     if status >= 0:
         return {"exitCode": status, "signal": None}
     try:

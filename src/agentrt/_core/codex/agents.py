@@ -50,6 +50,7 @@ class CodexAgents:
     """The sub-agents of one session, also those that sub-agents have spawned."""
 
     def __init__(self, channel: Channel) -> None:
+        """Begin without agents."""
         self._channel = channel
         self._agents: dict[str, _CodexAgent] = {}
         self._held: dict[str, list[Callable[[], None]]] = {}
@@ -93,6 +94,7 @@ class CodexAgents:
                 self._show(agent, replace(agent.task, status=status, detail=detail))
 
     def _add(self, thread: str, call: str, prompt: str) -> None:
+        """Begin the task of an agent, then handle the messages of its thread that came earlier."""
         if thread in self._agents:
             return
         title = prompt.strip().partition("\n")[0][:MAX_TITLE_CHARS] or "Sub-agent"
@@ -141,9 +143,11 @@ class CodexAgents:
             self._show(agent, replace(agent.task, usage=session_usage(usage)))
 
     def _show(self, agent: _CodexAgent, task: Task) -> None:
+        """Report the task of an agent if it has changed."""
         if task != agent.task:
             agent.task = task
             self._report(agent)
 
     def _report(self, agent: _CodexAgent) -> None:
+        """Report a task, and take its items out of the turn: the agent may outlive it."""
         self._channel.out.append(TaskSet(agent.task, agent.call, detaches=True))

@@ -1,9 +1,22 @@
 """The driver of `codex app-server`: messages in, effects out, and commands in the other direction.
+
 No I/O, no clock.
 
 The parts are in other modules: opening a thread (`opening.py`), the running turn (`turn.py`),
 codex's output and tool calls (`speech.py`), its sub-agents (`agents.py`), its requests
 (`requests.py`), slash commands (`commands.py`), and settings (`settings.py`).
+
+`messages.py` is generated from codex's own schema. A conversation is a thread, and a thread has
+turns; nearly every notification names both. A notification of our thread belongs to the turn that
+it names, even if no prompt began it: such a turn is the agent's own. One of another thread belongs
+to a sub-agent, or is kept until a tool call names the thread (`CodexAgents.hold`).
+
+A prompt is `turn/start`, whose response only names the turn; `turn/completed` ends it. The two can
+arrive in either order. Slash commands become other requests, or are answered here (`_started_by`).
+
+Notifications are decoded in three ways, from fast to tolerant: pieces of text in a batch
+(`_receive_frames`), known notifications strictly by their type (`_receive_frame`), and anything
+else leniently, field by field (`_notified`).
 """
 
 from __future__ import annotations
@@ -135,6 +148,7 @@ class CodexDriver:
     # --- commands
 
     def start(self, opening: Opening) -> list[Effect]:
+        """Begin with `initialize`; `CodexHandshake` does the rest. Raises for a second start."""
         if self._handshake is not None:
             raise LocalProtocolError("already started")
         self._opening = opening
@@ -154,6 +168,11 @@ class CodexDriver:
     def prompt(
         self, turn: str, content: Sequence[Block], meta: JsonObject | None = None
     ) -> list[Effect]:
+        """Send `turn/start`, or the request of a slash command; `/status` is answered here.
+
+        Raises `LocalProtocolError` for content that codex does not take, such as audio. `meta` is
+        not sent.
+        """
         thread = self._ready()
         if self._turns.prompt is not None:
             raise LocalProtocolError("another prompt has not been answered yet")
@@ -167,6 +186,7 @@ class CodexDriver:
             self._speech.turn_ended()
 
         def answered(response: JsonRpcResponse) -> None:
+            """Take the response, if the prompt is still the current one."""
             self._turn_taken(sent, method, response)
 
         self._channel.request(method, request, answered, urgent=False)
@@ -194,6 +214,10 @@ class CodexDriver:
         )
 
     def steer(self, turn: str, content: Sequence[Block]) -> list[Effect]:
+        """Send `turn/steer` for the turn that runs.
+
+        Raises `LocalProtocolError` before it has an id.
+        """
         self._ready()
         current = self._turns.current
         if current is None or current.id is None or not current.runs:
@@ -202,11 +226,13 @@ class CodexDriver:
         return self._channel.take()
 
     def discard_prompt(self, turn: str) -> None:
+        """Forget a prompt that was never written."""
         prompt = self._turns.prompt
         if prompt is not None and prompt.prompt == turn:
             self._turns.forget(prompt)
 
     def cancel(self) -> list[Effect]:
+        """Send `turn/interrupt`, or note the cancel until the turn has an id."""
         turn = self._turns.current
         if turn is not None and turn.apply(CodexTurnInput.CANCEL):
             self._interrupt(turn)
@@ -225,6 +251,10 @@ class CodexDriver:
         return self._channel.take()
 
     def call(self, call: str, method: str, params: JsonObject) -> list[Effect]:
+        """Send a request for settings, sessions or tasks, or one of codex's own methods.
+
+        Methods that change state tracked here are refused (`OWN`), so that it stays correct.
+        """
         thread = self._ready()
         if method in OWN:
             raise LocalProtocolError(f"{method} cannot be called directly: use {OWN[method]}")
@@ -235,6 +265,7 @@ class CodexDriver:
             return self._channel.take()
 
         def answered(response: JsonRpcResponse) -> None:
+            """Pass the response on, and show the settings that it confirms."""
             del self._calls[call]
             if response.error is not None:
                 self._channel.out.append(CallReturned(call, error=error_of(response.error)))
@@ -290,21 +321,25 @@ class CodexDriver:
                 return method, params, None
 
     def cancel_call(self, call: str) -> list[Effect]:
+        """Forget a request. Codex has no message that cancels one."""
         id = self._calls.pop(call, None)
         if id is not None:
             self._channel.forget(id)
         return self._channel.take()
 
     def shutdown_message(self) -> list[Effect]:
+        """Send nothing: app-server ends with its stdin."""
         return []  # the end of its input is the shutdown message
 
     @property
     def idle(self) -> bool:
+        """True if no turn runs, neither of a prompt nor of codex's own."""
         return self._turns.current is None
 
     # --- bytes
 
     def receive(self, data: bytes) -> list[Effect]:
+        """Process output of codex, whose last line may be incomplete."""
         lines = self._lines.feed(data)
         if self._lines.oversized:  # longer than a read: it ended before the lines of this read
             self._channel.oversized(self._lines)
@@ -321,11 +356,13 @@ class CodexDriver:
         return self._channel.take()
 
     def _receive_long(self) -> None:
+        """Process the lines that are too long to be joined and decoded with others."""
         for line in self._lines.long:
             self._receive_message(line)
         self._lines.long.clear()
 
     def _receive_lines(self, lines: bytes | bytearray) -> None:
+        """Decode the lines of a read in one go, or one by one if any of them is not a message."""
         try:
             frames = _frames.decode_lines(lines)
         except DECODE_ERRORS:
@@ -371,6 +408,7 @@ class CodexDriver:
         _speak(speech, item, thought, pieces)
 
     def _receive_frame(self, frame: CodexFrame) -> None:
+        """Take a message. A well-formed, known notification is decoded directly into its type."""
         method, params = frame.method, frame.params
         if frame.id is UNSET and isinstance(method, str) and isinstance(params, Raw):
             known = self._take.get(method)
@@ -393,6 +431,10 @@ class CodexDriver:
             self._channel.malformed(str(error), head)
 
     def _dispatch(self, message: JsonRpcRequest | JsonRpcNotification | JsonRpcResponse) -> None:
+        """Handle a message by its kind.
+
+        `stopping` makes questions that arrive during a cancel be answered without a person.
+        """
         match message:
             case JsonRpcResponse():
                 self._channel.resolve(message)
@@ -404,6 +446,11 @@ class CodexDriver:
                 self._requests.received(message, self._thread, stopping=stopping)
 
     def _notified(self, message: JsonRpcNotification) -> None:
+        """Handle a notification whose fields are not all as expected, or whose method is unknown.
+
+        Fields that are invalid and not required are left out, with a notice. Unknown methods are
+        reported, except for those that are known to be of no use here (`IGNORED`).
+        """
         known = self._take.get(message.method)
         if known is None:
             if not self._requests.notified(message) and message.method not in IGNORED:
@@ -436,6 +483,10 @@ class CodexDriver:
         take(message)
 
     def _unknown_item(self, params: JsonObject, *, over: bool) -> bool:
+        """Show an item of a kind that this version does not know; True if it was one.
+
+        Items are a tagged union in the schema, so one with an unknown tag cannot be decoded at all.
+        """
         match params:
             case {
                 "threadId": str(thread),
@@ -452,9 +503,11 @@ class CodexDriver:
     # --- turns
 
     def _started(self, thread: str) -> None:
+        """Note the id of the thread that the handshake has opened."""
         self._thread = thread
 
     def _ready(self) -> str:
+        """Return the id of the thread. Raises `LocalProtocolError` before it is open."""
         if self._thread is None:
             raise LocalProtocolError("there is no session yet")
         return self._thread
@@ -486,6 +539,7 @@ class CodexDriver:
                 )
 
     def _turn_started(self, message: wire.TurnStartedNotification) -> None:
+        """Note that a turn runs: ours, or one of a sub-agent."""
         turn = message.turn
         if message.thread_id != self._thread:
             self._agents.turn_started(message.thread_id, turn.id)
@@ -510,6 +564,12 @@ class CodexDriver:
         return True
 
     def _turn_completed(self, message: wire.TurnCompletedNotification) -> None:
+        """Report the end of a turn, with its usage.
+
+        An interrupted turn leaves its commands running, so they are ended again here: one may have
+        begun after the interrupt was sent. The end of a turn that codex began by itself while the
+        prompt's turn was shown is not reported.
+        """
         interrupted = message.turn.status == "interrupted"
         if message.thread_id != self._thread:
             if interrupted:
@@ -532,6 +592,10 @@ class CodexDriver:
             self._speech.turn_ended()
 
     def _interrupt(self, turn: CodexTurn) -> None:
+        """Send `turn/interrupt`, and end the commands of the turn.
+
+        Without codex's id of the turn, nothing is sent yet; see `turn.py`.
+        """
         if turn.id is None:
             return
         request = wire.TurnInterruptParams(thread_id=self._ready(), turn_id=turn.id)
@@ -548,6 +612,7 @@ class CodexDriver:
             return
 
         def listed(response: JsonRpcResponse) -> None:
+            """End those of the listed commands that belong to the turn."""
             found = response.result if isinstance(response.result, dict) else {}
             dropped: list[str] = []
             try:
@@ -565,6 +630,11 @@ class CodexDriver:
         self._channel.request("thread/backgroundTerminals/list", ask, listed, urgent=False)
 
     def _steer(self, turn: CodexTurn, expected: str, id: str, input: list[wire.UserInput]) -> None:
+        """Send `turn/steer` with the id of the turn that must be the running one.
+
+        Codex refuses the prompt if another turn runs, so that it cannot begin or reach a later
+        turn.
+        """
         request = wire.TurnSteerParams(
             thread_id=self._ready(),
             expected_turn_id=expected,
@@ -573,6 +643,7 @@ class CodexDriver:
         )
 
         def answered(response: JsonRpcResponse) -> None:
+            """Add the prompt to the turn that took it, or report it as dropped."""
             if response.error is None and self._turns.live(expected):
                 turn.steered.append(id)
             else:  # the turn was over, or takes none
@@ -603,11 +674,13 @@ class CodexDriver:
     # --- one method for each notification
 
     def _item_started(self, message: wire.ItemStartedNotification) -> None:
+        """Show the beginning of an item, such as a command or a message."""
         speech = self._speech_of(message.thread_id, message.turn_id)
         if speech is not None:
             speech.started(message.item)
 
     def _item_completed(self, message: wire.ItemCompletedNotification) -> None:
+        """Show the final form of an item, which may name or end a sub-agent's thread."""
         speech = self._speech_of(message.thread_id, message.turn_id)
         if speech is None:
             return
@@ -619,11 +692,13 @@ class CodexDriver:
                 self._agents.active(item)
 
     def _part_added(self, message: wire.ReasoningSummaryPartAddedNotification) -> None:
+        """Begin a new part of a reasoning summary."""
         speech = self._speech_of(message.thread_id, message.turn_id)
         if speech is not None:
             speech.part_added(message.item_id, message.summary_index)
 
     def _piece(self, message: wire.AgentMessageDeltaNotification, *, thought: bool) -> None:
+        """Show a piece of text that the fast way did not take."""
         speech = self._speech_of(message.thread_id, message.turn_id)
         if speech is not None:
             speech.pieces(message.item_id, message.delta, thought=thought)
@@ -633,26 +708,31 @@ class CodexDriver:
         message: wire.CommandExecutionOutputDeltaNotification
         | wire.FileChangeOutputDeltaNotification,
     ) -> None:
+        """Append output of a command or of a file change to its item."""
         speech = self._speech_of(message.thread_id, message.turn_id)
         if speech is not None:
             speech.output(message.item_id, message.delta)
 
     def _typed(self, message: wire.TerminalInteractionNotification) -> None:
+        """Show input that codex has typed into a running command, as a part of its output."""
         speech = self._speech_of(message.thread_id, message.turn_id)
         if speech is not None and message.stdin:
             speech.output(message.item_id, f"\n(input: {message.stdin.rstrip()})\n")
 
     def _patched(self, message: wire.FileChangePatchUpdatedNotification) -> None:
+        """Show the changed patch of a file change."""
         speech = self._speech_of(message.thread_id, message.turn_id)
         if speech is not None:
             speech.patched(message.item_id, message.changes)
 
     def _progress(self, message: wire.McpToolCallProgressNotification) -> None:
+        """Append a progress message of an MCP tool to its call."""
         speech = self._speech_of(message.thread_id, message.turn_id)
         if speech is not None:
             speech.output(message.item_id, f"{message.message}\n")
 
     def _planned(self, message: wire.TurnPlanUpdatedNotification) -> None:
+        """Show the plan, and its explanation as a notice. Plans of sub-agents are not shown."""
         if self._is_ours(message.thread_id, message.turn_id):
             if message.explanation:
                 self._channel.notice("info", "plan_changed", message.explanation)
@@ -660,6 +740,7 @@ class CodexDriver:
             self._channel.out.append(PlanSet(entries))
 
     def _usage(self, message: wire.ThreadTokenUsageUpdatedNotification) -> None:
+        """Show the tokens of the thread so far; those of a sub-agent belong to its task."""
         if message.thread_id != self._thread:
             self._agents.used(message.thread_id, message.token_usage)
             return
@@ -668,16 +749,19 @@ class CodexDriver:
         self._channel.out.append(UsageSet(self._spent_so_far))
 
     def _settings_updated(self, message: wire.ThreadSettingsUpdatedNotification) -> None:
+        """Take over settings that codex has changed, or has confirmed."""
         if message.thread_id == self._thread:
             new = message.thread_settings
             self._settings.reported(new.approval_policy, new.sandbox_policy, new.model, new.effort)
             self._channel.out.append(ModesSet(self._settings.view()))
 
     def _named(self, message: wire.ThreadNameUpdatedNotification) -> None:
+        """Show the title that codex gave the thread."""
         if message.thread_id == self._thread:
             self._channel.out.append(TitleSet(message.thread_name))
 
     def _resolved(self, message: wire.ServerRequestResolvedNotification) -> None:
+        """Close a request that codex does not wait for any more."""
         self._requests.resolved(message.request_id)
 
 
@@ -729,6 +813,7 @@ _DECODERS: Final[dict[type[Any], msgspec.json.Decoder[Any]]] = {}
 
 
 def _decoder(kind: type[Any]) -> msgspec.json.Decoder[Any]:
+    """Return the decoder of a type, made once: that takes far longer than decoding."""
     if kind not in _DECODERS:
         _DECODERS[kind] = msgspec.json.Decoder(kind)
     return _DECODERS[kind]
@@ -738,9 +823,11 @@ def _table(driver: CodexDriver) -> dict[str, _Taken]:
     """Return the handler of each notification."""
 
     def say(message: Any) -> None:
+        """Take a piece of the answer."""
         driver._piece(message, thought=False)
 
     def think(message: Any) -> None:
+        """Take a piece of reasoning."""
         driver._piece(message, thought=True)
 
     notices = driver._notices
@@ -788,12 +875,14 @@ def _table(driver: CodexDriver) -> dict[str, _Taken]:
 
 
 def _speak(speech: CodexTranslator | None, item: str, thought: bool, pieces: list[str]) -> None:
+    """Pass on collected pieces of one item as one effect, and empty the list."""
     if speech is not None and (text := "".join(pieces)):
         speech.pieces(item, text, thought=thought)
     pieces.clear()
 
 
 def _input(content: Sequence[Block]) -> list[wire.UserInput]:
+    """Convert the blocks of a prompt. Raises `LocalProtocolError` for those that codex refuses."""
     if any(isinstance(block, Audio) for block in content):
         raise LocalProtocolError("codex does not accept audio in a prompt")
     try:
@@ -807,6 +896,7 @@ def _ignore(response: JsonRpcResponse) -> None:
 
 
 def _text(params: JsonObject, name: str) -> str:
+    """Return a text parameter of a command. Raises `LocalProtocolError`."""
     value: Any = params.get(name)
     if not isinstance(value, str):
         raise LocalProtocolError(f"{name} must be given as text, not {value!r}")

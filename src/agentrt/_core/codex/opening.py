@@ -1,5 +1,16 @@
 """Opening a thread: initialize, check the login, list the models, then start, resume or fork, and
-read the history."""
+read the history.
+
+Each step is one request, whose response begins the next step:
+
+1. `initialize`, with the experimental API; the `initialized` notification follows.
+2. `account/read`. Without a login, and if the provider requires one, the start fails here, before a
+   turn could.
+3. `model/list`, for the settings, and to warn about an unknown model.
+4. `thread/start`, `thread/resume` or `thread/fork`. A fork that ends at an earlier turn first reads
+   the thread with `thread/turns/list`, to find the turn by an item's id or by its text.
+5. For a resumed thread, `thread/turns/list` page by page, to show the history.
+"""
 
 from __future__ import annotations
 
@@ -45,6 +56,11 @@ class CodexHandshake:
         config: JsonObject,
         started: Callable[[str], None],
     ) -> None:
+        """Create a handshake; `begin` sends its first request.
+
+        `tools` are offered only to a new thread: a resumed one keeps its own. `config` has settings
+        as in codex's configuration file.
+        """
         self._channel = channel
         self._opening = opening
         self._settings = settings
@@ -68,12 +84,17 @@ class CodexHandshake:
         self._ask("initialize", request, wire.CodexInitializeResponse, self._initialized)
 
     def _initialized(self, answer: wire.CodexInitializeResponse) -> None:
+        """Take codex's version from its user agent, `NAME/VERSION …`, and check the login."""
         found = _VERSION.search(answer.user_agent)
         self._version = found[1] if found else None
         self._channel.notify("initialized", NoParams())
         self._ask("account/read", NoParams(), wire.GetAccountResponse, self._account)
 
     def _account(self, answer: wire.GetAccountResponse) -> None:
+        """Fail if a login is missing; otherwise list the models.
+
+        The option `session=False` of the opening stops here: it serves requests to codex itself.
+        """
         if answer.requires_openai_auth and answer.account is None:
             self._fail("auth_required", "codex is not logged in: run `codex login`")
         elif self._opening.options.get("session") is False:
@@ -82,6 +103,10 @@ class CodexHandshake:
             self._ask("model/list", NoParams(), wire.ModelListResponse, self._modelled)
 
     def _modelled(self, answer: wire.ModelListResponse) -> None:
+        """Keep the models that are not hidden, and warn about a wanted one that is not listed.
+
+        The thread is opened all the same: codex decides about the model.
+        """
         self._settings.models = [model for model in answer.data if not model.hidden]
         wanted = self._opening.model
         if all(wanted not in (each.model, each.display_name) for each in answer.data):
@@ -91,6 +116,7 @@ class CodexHandshake:
         self._open()
 
     def _open(self) -> None:
+        """Request the thread. A fork at an earlier turn comes here again when the turn is found."""
         opening = self._opening
         try:
             given = self._given()
@@ -130,6 +156,11 @@ class CodexHandshake:
         assert point is not None
 
         def read(answer: wire.ThreadTurnsListResponse) -> None:
+            """Look for the turn in one page, and read the next one if there is more.
+
+            The id of an item identifies the turn; else the text does, by its `occurrence`, counted
+            from the beginning of the thread.
+            """
             for turn in answer.data:
                 for item in turn.items:
                     if getattr(item, "id", None) in point.messages:
@@ -177,10 +208,12 @@ class CodexHandshake:
         return {**given, "config": config or None}
 
     def _lost(self, error: JsonRpcError) -> None:
+        """Fail the start; `no rollout` in codex's message means that the thread does not exist."""
         unknown = self._opening.resume is not None and "no rollout" in error.message
         self._fail("session_not_found" if unknown else "rejected", error.message)
 
     def _opened(self, answer: wire.ThreadStartResponse) -> None:
+        """Take over the settings of the thread, and read its history if it is wanted."""
         self._thread = answer.thread
         self._settings.reported(
             answer.approval_policy, answer.sandbox, answer.model, answer.reasoning_effort
@@ -192,6 +225,7 @@ class CodexHandshake:
             self._finish()
 
     def _read_on(self, cursor: str | None) -> None:
+        """Request a page of the history, oldest turn first. None: the first page."""
         request = wire.ThreadTurnsListParams(
             thread_id=self._thread.id, cursor=cursor, sort_direction="asc", items_view="full"
         )
@@ -200,6 +234,7 @@ class CodexHandshake:
         )
 
     def _replayed(self, answer: wire.ThreadTurnsListResponse) -> None:
+        """Show a page of the history, and read the next one if there is more."""
         for turn in answer.data:
             self._speech.replay(turn.items)
         self._pages += 1
@@ -214,6 +249,7 @@ class CodexHandshake:
         self._finish()
 
     def _finish(self) -> None:
+        """Report the end of the handshake. The capabilities are those of app-server itself."""
         opening = self._opening
         self._channel.out.append(
             Started(
@@ -252,6 +288,7 @@ class CodexHandshake:
         """Send a request and pass its result to `then`; an unusable response fails the start."""
 
         def answered(response: JsonRpcResponse) -> None:
+            """Decode the response leniently and pass it on, or fail the start."""
             if response.error is not None:
                 if refused is not None:
                     refused(response.error)
@@ -269,6 +306,7 @@ class CodexHandshake:
         self._channel.request(method, params, answered)
 
     def _fail(self, code: str, why: str) -> None:
+        """Report a failed start."""
         self._channel.out.append(StartFailed(ErrorInfo(code, why)))
 
 
@@ -304,4 +342,5 @@ def _servers(entries: Sequence[JsonObject]) -> JsonObject:
 
 
 def _pairs(given: Any) -> dict[str, str]:
+    """Convert ACP's list of names and values to an object."""
     return {str(each["name"]): str(each["value"]) for each in given or ()}

@@ -1,4 +1,12 @@
-"""The outcome and the usage of a turn, and notices from messages that belong to no turn."""
+"""The outcome and the usage of a turn, and notices from messages that belong to no turn.
+
+Codex reports totals for the whole thread only, so the usage of a turn is the difference between the
+totals at its end and at its beginning. Its token counts overlap: `inputTokens` includes the cached
+ones and `outputTokens` the reasoning. The neutral `Usage` counts each input token once.
+
+A failed turn can have an outcome that is more exact than `failed`: codex's error names a used-up
+budget or a refusal by policy (`ERRORS`).
+"""
 
 from __future__ import annotations
 
@@ -72,6 +80,7 @@ def error_of(error: JsonRpcError) -> ErrorInfo:
 
 
 def _kind(info: Any) -> str:
+    """Return the name of an error, which codex sends alone or as the only key of an object."""
     if isinstance(info, dict):
         return str(next(iter(info), ""))
     return info if isinstance(info, str) else ""
@@ -81,6 +90,7 @@ class CodexTurnUsage:
     """The usage of a turn, from codex's totals for the whole thread."""
 
     def __init__(self) -> None:
+        """Begin without a known total, as in a new thread."""
         self._total: wire.TokenUsageBreakdown | None = None
         self._before: wire.TokenUsageBreakdown | None = None
         self._seen = False
@@ -108,7 +118,10 @@ def session_usage(usage: wire.ThreadTokenUsage) -> Usage:
 
 
 def _usage(total: wire.TokenUsageBreakdown, before: wire.TokenUsageBreakdown | None) -> Usage:
+    """Return the tokens since an earlier total (None: all), with each input token counted once."""
+
     def spent(name: str) -> int:
+        """Return the difference of one count; a total that has become smaller counts as zero."""
         earlier = getattr(before, name) if before is not None else 0
         return max(0, (getattr(total, name) or 0) - (earlier or 0))
 
@@ -155,6 +168,7 @@ class CodexNotices:
     """Converts messages about the session, its hooks, its goal and the account."""
 
     def __init__(self, channel: Channel) -> None:
+        """Create the converter. `table` has the type and the handler of each notification."""
         self._channel = channel
         self._reported: dict[str, int] = {}
         """The highest of `RATE_LIMIT_STEPS_PERCENT` that was reported for each rate limit."""
@@ -206,6 +220,7 @@ class CodexNotices:
         }
 
     def _error(self, message: wire.ErrorNotification) -> None:
+        """Report an error after which codex tries again; the end of the turn reports the others."""
         if message.will_retry:  # otherwise the end of the turn reports it
             error = turn_error(message.error)
             data = {"code": error.code, **(error.data or {})}
@@ -214,25 +229,31 @@ class CodexNotices:
     def _warning(
         self, message: wire.WarningNotification | wire.GuardianWarningNotification
     ) -> None:
+        """Report a warning of codex, or of its reviewer."""
         self._report_notice("warning", "agent_warning", message.message)
 
     def _config(self, message: wire.ConfigWarningNotification) -> None:
+        """Report a defect in the user's configuration file, with its place."""
         data = {"details": message.details, "path": message.path, "range": message.range}
         found = to_builtins({name: each for name, each in data.items() if each is not None})
         self._report_notice("info", "config_warning", message.summary, found or None)
 
     def _deprecated(self, message: wire.DeprecationNoticeNotification) -> None:
+        """Report a setting that codex will not support much longer."""
         self._report_notice("info", "deprecated", message.summary, message.details)
 
     def _rerouted(self, message: wire.ModelReroutedNotification) -> None:
+        """Report that another model answers than the one that was chosen."""
         text = f"{message.to_model} answers instead of {message.from_model}: {message.reason}"
         self._report_notice("warning", "model_fallback", text)
 
     def _verified(self, message: wire.ModelVerificationNotification) -> None:
+        """Report that the account must be verified before the model can be used."""
         text = f"the model requires a verification: {', '.join(message.verifications)}"
         self._report_notice("warning", "model_verification", text)
 
     def _buffered(self, message: wire.ModelSafetyBufferingUpdatedNotification) -> None:
+        """Report that the answer waits for a safety check."""
         if message.show_buffering_ui:
             why = ", ".join([*message.reasons, *message.use_cases]) or "no reason given"
             text = f"{message.model} withholds its answer during a safety check: {why}"
@@ -241,9 +262,11 @@ class CodexNotices:
             self._report_notice("info", "safety_check", text)
 
     def _recovering(self, message: wire.AuthRecoveryNotification) -> None:
+        """Report that codex renews the login of a model provider."""
         self._report_notice("info", "auth", f"{message.provider}: {message.message}")
 
     def _mcp_server(self, message: wire.McpServerStatusUpdatedNotification) -> None:
+        """Report an MCP server that did not start; other states are of no interest."""
         if message.status == "failed":
             text = f"the MCP server {message.name!r} did not start: {message.error or 'no reason'}"
             if message.failure_reason is not None:
@@ -251,6 +274,7 @@ class CodexNotices:
             self._report_notice("warning", "mcp_failed", text)
 
     def _mcp_login(self, message: wire.McpServerOauthLoginCompletedNotification) -> None:
+        """Report the end of a login to an MCP server."""
         if message.success:
             self._report_notice("info", "auth", f"logged in to the MCP server {message.name!r}")
         else:
@@ -259,6 +283,7 @@ class CodexNotices:
             self._report_notice("warning", "mcp_failed", text)
 
     def _login(self, message: wire.AccountLoginCompletedNotification) -> None:
+        """Report the end of a login to codex itself."""
         if message.success:
             self._report_notice("info", "auth", "logged in")
         else:
@@ -267,6 +292,7 @@ class CodexNotices:
             )
 
     def _gateway(self, message: wire.GatewayOAuthChangedNotification) -> None:
+        """Report a change of the login at a gateway, with the address where a user can log in."""
         level = "error" if message.error else "info"
         text = f"login at {message.provider_id}: {message.status}"
         if message.error:
@@ -274,6 +300,13 @@ class CodexNotices:
         self._report_notice(level, "auth", text, message.auth_url)
 
     def _rate_limits(self, message: wire.AccountRateLimitsUpdatedNotification) -> None:
+        """Show the rate limits, the spending limit and the credits, and warn as one is used up.
+
+        Codex reports one limit at a time, so they are collected by the limit's id and window. A
+        notice is given when a limit passes one of `RATE_LIMIT_STEPS_PERCENT`, and again after it
+        was reset; at 100 % it is an error, from which the wait for rate limits takes the time of
+        the reset.
+        """
         limits = message.rate_limits
         known = dict(self._limits)
         for name, window in (("primary", limits.primary), ("secondary", limits.secondary)):
@@ -306,6 +339,7 @@ class CodexNotices:
             self._channel.out.append(UsageSet(Usage(limits=list(self._limits.values()))))
 
     def _goal_updated(self, message: wire.ThreadGoalUpdatedNotification) -> None:
+        """Show the goal of the thread as a task, with its use of tokens and time as the report."""
         goal = message.goal
         budget = "" if goal.token_budget is None else f" of {goal.token_budget}"
         spent = f"{goal.tokens_used}{budget} tokens, {goal.time_used_seconds} s"
@@ -320,6 +354,7 @@ class CodexNotices:
         self._channel.out.append(TaskSet(self._goal))
 
     def _goal_cleared(self, message: wire.ThreadGoalClearedNotification) -> None:
+        """End the task of the goal, as cancelled unless the goal was reached."""
         if self._goal is not None and self._goal.status != "completed":
             self._channel.out.append(TaskSet(replace(self._goal, status="cancelled")))
         self._goal = None
@@ -358,14 +393,17 @@ class CodexNotices:
         self._report_notice(level, "auto_review", text, data)
 
     def _strict(self, message: wire.StrictReviewRequiredNotification) -> None:
+        """Report that codex's reviewer now judges every call."""
         text = "codex's own reviewer looks at each further call of this turn"
         self._report_notice("info", "auto_review", text)
 
     def _report_notice(self, level: Any, code: str, text: str, data: Any = None) -> None:
+        """Report a notice; the same text again counts as a repetition."""
         self._channel.notice(level, code, text, data, about=text)
 
 
 def _limit(name: str, window: wire.RateLimitWindow, limits: wire.RateLimitSnapshot) -> LimitWindow:
+    """Convert a window of a rate limit."""
     minutes = window.window_duration_mins
     label = limits.limit_name
     return LimitWindow(

@@ -42,6 +42,7 @@ FOR_SESSION: Final = "acceptForSession"
 
 
 def _for_session(what: str) -> PermissionOption:
+    """Return the option that allows further requests of the same kind until the session ends."""
     return PermissionOption(FOR_SESSION, f"Always allow {what} in this session", "allow_always")
 
 
@@ -170,6 +171,7 @@ class CodexRequests:
         return True
 
     def _dismiss(self, effects: list[Effect]) -> None:
+        """Answer questions as cancelled, and take them back before anyone has seen them."""
         for effect in effects:
             if isinstance(effect, DecisionRequested):
                 self._channel.out.remove(effect)
@@ -180,6 +182,12 @@ class CodexRequests:
     def _command(
         self, request: JsonRpcRequest, params: wire.CommandExecutionRequestApprovalParams
     ) -> None:
+        """Ask about a command, input for a running program, or a connection to a host.
+
+        Codex's `availableDecisions` name the lasting permissions that may be offered. One of them
+        can carry a rule for later sessions, which codex proposes and writes to its own rules file;
+        it is sent back unchanged.
+        """
         command, network = params.command, params.network_approval_context
         decisions = params.available_decisions or ["accept", "acceptForSession"]
         offered = {_name(each): each for each in decisions}
@@ -196,6 +204,7 @@ class CodexRequests:
         options.append(DECLINE)
 
         def decide(answer: DecisionAnswer) -> JsonObject:
+            """Return the decision; the one with a rule is sent back as codex has proposed it."""
             chosen = _decision(answer)
             return {"decision": offered.get(chosen, chosen) if chosen == AMENDED else chosen}
 
@@ -227,6 +236,13 @@ class CodexRequests:
         )
 
     def _edit(self, request: JsonRpcRequest, params: wire.FileChangeRequestApprovalParams) -> None:
+        """Ask about an edit.
+
+        The request names only the item, which has reported the changes before.
+
+        `grantRoot` asks for write access to a whole folder, which counts as a changed file for
+        rules.
+        """
         changes = self._speech(params.thread_id).changes.get(params.item_id, [])
         files = changed_files(changes)
         given: JsonObject = {"changes": to_builtins(changes)}
@@ -262,6 +278,7 @@ class CodexRequests:
         given = {name: value for name, value in wanted.items() if value is not None}
 
         def grant(answer: DecisionAnswer) -> JsonObject:
+            """Grant the requested permissions as they came; a refusal grants an empty set."""
             if answer.option not in (ONCE.id, FOR_SESSION):
                 return {"permissions": {}, "scope": "turn"}
             scope = "turn" if answer.option == ONCE.id else "session"
@@ -295,6 +312,7 @@ class CodexRequests:
         make: Make,
         asked: DecisionRequested,
     ) -> None:
+        """Open a request with these options and report it as a question."""
         asked.options = options
         asked.raw = request.params
         asked.key = self._add(
@@ -311,12 +329,18 @@ class CodexRequests:
         request: JsonRpcRequest,
         params: wire.FormMcpServerElicitationRequest | wire.UrlMcpServerElicitationRequest,
     ) -> None:
+        """Ask a question of an MCP server, by a form or by a page on the web.
+
+        Codex also asks about the tools of MCP servers by elicitations, with `codex_approval_kind`
+        in their `_meta`; those are permission requests.
+        """
         meta = params.meta if isinstance(params.meta, dict) else {}
         if meta.get("codex_approval_kind") == "mcp_tool_call":
             self._mcp_tool(request, params.server_name, params.message, meta)
             return
 
         def fill(answer: DecisionAnswer) -> JsonObject:
+            """Return the answer as an elicitation result; only an accepted one has content."""
             action = answer.option or "cancel"
             return {"action": action, "content": answer.content if action == "accept" else None}
 
@@ -347,6 +371,7 @@ class CodexRequests:
         options.append(DECLINE)
 
         def decide(answer: DecisionAnswer) -> JsonObject:
+            """Return the decision as an elicitation result; `persist` extends it to the session."""
             if answer.option not in (ONCE.id, FOR_SESSION):
                 return {"action": "cancel" if answer.option is None else "decline"}
             more = {"_meta": {"persist": "session"}} if answer.option == FOR_SESSION else {}
@@ -372,6 +397,9 @@ class CodexRequests:
         fields = {question.id: _field(question) for question in params.questions}
 
         def answers(answer: DecisionAnswer) -> JsonObject:
+            """Return the answers by question, each as a list of texts; none if the form was
+            declined.
+            """
             given = answer.content if answer.option == "accept" else None
             values = {id: value for id, value in (given or {}).items() if id in fields}
             return {"answers": {id: {"answers": _texts(value)} for id, value in values.items()}}
@@ -392,6 +420,7 @@ class CodexRequests:
     # --- tools
 
     def _tool(self, request: JsonRpcRequest, params: wire.DynamicToolCallParams) -> None:
+        """Have a tool of the program called."""
         key = self._add(_OpenCodexRequest(request.id, request.method))
         given = {"tool": params.tool, "arguments": params.arguments, "call": params.call_id}
         self._channel.out.append(ServiceRequested(key=key, method="tool", params=given))
@@ -442,6 +471,10 @@ class CodexRequests:
             self._channel.out.append(RequestWithdrawn(key))
 
     def _add(self, request: _OpenCodexRequest) -> str:
+        """Keep a request until it is answered, and return its key.
+
+        Ids are compared with their type, because 1 and "1" are different ids.
+        """
         key = self._new_key()
         named = type(request.id), request.id
         if named in self._keys:  # codex reused an id: the first request must still be answered
@@ -451,17 +484,20 @@ class CodexRequests:
         return key
 
     def _close(self, key: str, line: bytes) -> None:
+        """Write an answer and forget its request."""
         # The line is encoded already: a request whose answer cannot be encoded stays open.
         self._remove(key)
         self._channel.write(line)
 
     def _remove(self, key: str) -> None:
+        """Forget a request, and its id unless a newer request has it."""
         request = self._open.pop(key)
         named = type(request.id), request.id
         if self._keys.get(named) == key:
             del self._keys[named]
 
     def _refuse(self, id: Id, code: int, message: str) -> None:
+        """Answer a request with an error that was never open."""
         self._channel.write(error_line(id, JsonRpcError(code, message)))
 
 
@@ -473,6 +509,7 @@ _TOLD: Final = frozenset({"codex_approval_kind", "persist", "tool_name", "tool_p
 
 
 def _thread_of(request: JsonRpcRequest) -> str | None:
+    """Return the thread that a request is about, or None if it names none."""
     match request.params:
         case {"threadId": str(thread)}:
             return thread
@@ -500,6 +537,7 @@ def _decision(answer: DecisionAnswer) -> str:
 
 
 def _name(decision: Any) -> str:
+    """Return the name of a decision, which may be an object with the name as its key."""
     return next(iter(decision), "") if isinstance(decision, dict) else str(decision)
 
 
@@ -513,12 +551,14 @@ def _amended(decision: Any) -> str | None:
 
 
 def _raw(request: JsonRpcRequest, name: str) -> JsonObject:
+    """Return an object among the parameters as it came, including fields unknown here."""
     params = request.params if isinstance(request.params, dict) else {}
     value = params.get(name)
     return value if isinstance(value, dict) else {}
 
 
 def _field(question: wire.ToolRequestUserInputQuestion) -> JsonObject:
+    """Return a field of a form for a question, with the labels of its options as choices."""
     named: JsonObject = {
         "title": question.header,
         "description": question.question,
@@ -536,4 +576,5 @@ def _field(question: wire.ToolRequestUserInputQuestion) -> JsonObject:
 
 
 def _texts(value: Any) -> list[str]:
+    """Return the values of a field as texts."""
     return [str(each) for each in value] if isinstance(value, list) else [str(value)]

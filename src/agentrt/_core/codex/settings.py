@@ -66,6 +66,7 @@ class CodexSettings:
     """The settings of one thread, as last reported."""
 
     def __init__(self) -> None:
+        """Begin without settings; opening the thread reports them."""
         self.models: list[Model] = []
         self.mode: str | None = None
         self.model: str | None = None
@@ -100,6 +101,7 @@ class CodexSettings:
         )
 
     def _options(self) -> list[Option]:
+        """Return the effort as an option, if the model has a choice of efforts."""
         choices = self._efforts()
         if not choices:
             return []
@@ -109,6 +111,7 @@ class CodexSettings:
         ]
 
     def _efforts(self) -> list[Choice]:
+        """Return the efforts of the current model. The present one is listed in any case."""
         model = next((m for m in self.models if m.model == self.model), None)
         efforts = [] if model is None else model.supported_reasoning_efforts
         choices = [
@@ -172,6 +175,7 @@ class CodexSettings:
 
 
 def _mode_with(approval: object, sandbox: SandboxPolicy) -> str | None:
+    """Return the mode with this approval policy and sandbox, or None if no mode has both."""
     box = _SANDBOXES.get(type(sandbox))
     known = (id for id, mode in MODES.items() if (mode.approval, mode.sandbox) == (approval, box))
     return next(known, None)
@@ -184,6 +188,7 @@ def mode_of(wanted: str) -> CodexMode:
 
 
 def _policy(mode: CodexMode, roots: list[str]) -> SandboxPolicy:
+    """Return the sandbox of a mode, with the session's folders as writable ones."""
     match mode.sandbox:
         case "workspace-write":
             return WorkspaceWriteSandboxPolicy(writable_roots=roots)

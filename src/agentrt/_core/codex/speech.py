@@ -1,4 +1,15 @@
-"""Codex's output as effects: its items, in neutral form."""
+"""Codex's output as effects: its items, in neutral form.
+
+An item has a beginning (`item/started`), deltas in between, and an end (`item/completed`) that
+repeats it in full. The end adds only facts that the deltas have not reported: the text of a message
+without pieces, the output of a command without live output, and the final status.
+
+A `CodexTranslator` converts the items of one thread. Its state is that of the running turn
+(`turn_ended` drops it), except for `last_message`, which becomes the report of a sub-agent.
+
+When a thread is read again, the items of earlier turns come complete and without events (`replay`).
+Calls that were still running then count as completed.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +58,7 @@ class CodexTranslator:
     """
 
     def __init__(self, channel: Channel, parent: str | None = None) -> None:
+        """Create a translator whose effects go to `channel`."""
         self.changes: dict[str, list[wire.FileUpdateChange]] = {}
         """Changes of the edits that are not over, by item: an approval request does not name the
         files."""
@@ -148,6 +160,7 @@ class CodexTranslator:
                     out.append(called)
 
     def _show(self, item: Item, *, over: bool) -> None:
+        """Report an item at its beginning or, if `over`, at its end."""
         out = self._channel.out
         match item:
             case wire.AgentMessageThreadItem() | wire.PlanThreadItem():
@@ -182,6 +195,7 @@ class CodexTranslator:
         self._channel.out.append(TaskSet(task))
 
     def _show_text(self, item: str, text: str, over: bool, *, thought: bool) -> None:
+        """Report the end of a message or thought; its text only if there were no pieces of it."""
         if not over:
             return
         if not thought:
@@ -295,6 +309,7 @@ def _words(name: str) -> str:
 
 
 def _without_none(**fields: Any) -> JsonObject:
+    """Return the fields that have a value."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -327,6 +342,7 @@ def _found(result: Any) -> Iterator[ToolContent]:
 
 
 def _generated(item: wire.ImageGenerationThreadItem) -> list[ToolContent] | UnsetType:
+    """Return a generated image and the file it was saved to, or the reason of the failure."""
     found: list[ToolContent] = []
     if item.failure is not None:
         found.append(ToolText(Text(f"no image was made: {_json(item.failure)}")))
@@ -339,10 +355,12 @@ def _generated(item: wire.ImageGenerationThreadItem) -> list[ToolContent] | Unse
 
 
 def _json(value: Any) -> str:
+    """Return a value as text."""
     return json.encode(value).decode()
 
 
 def _mcp_content(item: wire.McpToolCallThreadItem) -> list[ToolContent] | UnsetType:
+    """Return the content of an MCP tool's result, its error first; unset while it runs."""
     if item.error is None and item.result is None:
         return UNSET
     error = [] if item.error is None else [ToolText(Text(item.error.message))]
@@ -360,12 +378,14 @@ def mcp_block(given: Any) -> Block:
 
 
 def _dynamic_content(item: wire.DynamicToolCallThreadItem) -> list[ToolContent] | UnsetType:
+    """Return the content of the result of a program's tool; unset while it runs."""
     if item.content_items is None:
         return UNSET
     return [ToolText(_dynamic_block(each)) for each in item.content_items]
 
 
 def _dynamic_block(given: wire.DynamicToolCallOutputContentItem) -> Block:
+    """Convert a part of the result of a program's tool."""
     match given:
         case wire.InputImageDynamicToolCallOutputContentItem(image_url=url):
             return _media(url, Image)
@@ -376,6 +396,11 @@ def _dynamic_block(given: wire.DynamicToolCallOutputContentItem) -> Block:
 
 
 def _function_content(output: Any) -> list[ToolContent]:
+    """Convert the output of a function: text, or a list of parts such as `input_text`.
+
+    The schema does not describe the parts, so those of an unknown form are shown as JSON. Encrypted
+    ones are left out.
+    """
     if isinstance(output, str):
         return [ToolText(Text(output))]
     found: list[ToolContent] = []
@@ -412,10 +437,12 @@ def _message(item: wire.AgentMessageThreadItem | wire.PlanThreadItem) -> str:
 
 
 def _type(item: Item) -> str:
+    """Return codex's name for the kind of an item."""
     return str(item.__struct_config__.tag)
 
 
 def _thought(item: wire.ReasoningThreadItem) -> str:
+    """Return a thought: its summary, or else its full text."""
     return "\n\n".join(item.summary or item.content or [])
 
 
@@ -465,6 +492,7 @@ def changed_files(changes: list[wire.FileUpdateChange]) -> list[str]:
 
 
 def _edit(changes: list[wire.FileUpdateChange]) -> dict[str, Any]:
+    """Return the content and the locations of an edit."""
     content: list[ToolContent] = [diff for change in changes for diff in diffs(change)]
     return {"content": content, "locations": [{"path": path} for path in changed_files(changes)]}
 
@@ -518,6 +546,7 @@ def _text_of(block: Block) -> str:
 
 
 def _block(given: wire.UserInput) -> Block | None:
+    """Convert a part of an earlier prompt; None if it has no content."""
     match given:
         case wire.TextUserInput(text=text):
             return Text(text)

@@ -496,7 +496,7 @@ class Driver(Protocol):
         ...
 
     def answer(self, key: str, answer: DecisionAnswer) -> list[Effect]:
-        """Answer an `DecisionRequested` or a `ToolCheckRequested`.
+        """Answer a `DecisionRequested` or a `ToolCheckRequested`.
 
         Does nothing if the key is unknown or closed.
         """
@@ -511,7 +511,7 @@ class Driver(Protocol):
         ...
 
     def call(self, call: str, method: str, params: JsonObject) -> list[Effect]:
-        """Send a request outside the turn, to be answered by `Returned(call)`.
+        """Send a request outside the turn, to be answered by `CallReturned(call)`.
 
         Neutral methods are `set_mode {"mode"}`, `set_model {"model"}`, `set_option {"option",
         "value"}`, `stop_task {"task"}`, `list_sessions {"cursor"?}`, `delete_session {"session"}`
@@ -558,7 +558,7 @@ class EndsBySilence(Protocol):
         ...
 
     def end_by_silence(self) -> list[Effect]:
-        """Stop waiting: end a `settling` turn now. `settling` is False afterwards."""
+        """Stop waiting, and end the turn that waits now. `awaits_silence` is false afterwards."""
         ...
 
 

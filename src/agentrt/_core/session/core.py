@@ -658,7 +658,10 @@ class SessionCore:
                 self._enqueue(turn, when)
 
     def prompt_agent(self, words: str) -> TurnMachine:
-        """Send the agent a prompt written by agentrt. Raises the same errors as `place`."""
+        """Send the agent a prompt written by agentrt.
+
+        Raises the same errors as `send_or_queue`.
+        """
         turn = TurnMachine("user", self.limits, [Text(f"[agentrt] {words}")])
         self.send_or_queue(turn, "queue")
         return turn
