@@ -2,6 +2,15 @@
 and commands of this process's clients are carried out by the owners of the sessions.
 
 Notifications are only hints: everything is also polled once a second.
+
+Two tasks do the work. `_read_tails` reads new events of the followed sessions and appends them to
+their `RemoteLog`. `_look` takes commands that other processes have stored for this one, writes
+their answers, and looks for the answers to commands of this one. `run` adds a third one, which
+listens for notifications; a notification only wakes one of the two earlier than its next poll, so a
+lost one costs at most a second and never an event or an answer.
+
+Database access is synchronous, in one thread at a time (`_do`). Everything else happens in Trio's
+thread, between two checkpoints, and needs no locks.
 """
 
 from __future__ import annotations
@@ -175,6 +184,7 @@ class ClusterClient:
         return partial(self._unfollow, followed)
 
     def _unfollow(self, followed: RemoteLog) -> None:
+        """End following, and the subscription if no other log follows the session."""
         self._drop(followed)
         self.unwatch(followed.num)
 
@@ -183,6 +193,7 @@ class ClusterClient:
         self._nursery.start_soon(self._unwatch, num)
 
     def _drop(self, followed: RemoteLog) -> None:
+        """Remove a followed log, and wake the tasks that wait for it to be read."""
         left = [each for each in self._followed.pop(followed.num, ()) if each is not followed]
         if left:
             self._followed[followed.num] = left
@@ -206,6 +217,9 @@ class ClusterClient:
             await self._do(partial(self._rows.watch_again, list(self._followed), node))
 
     async def _unwatch(self, num: int) -> None:
+        """End a subscription, unless the session is followed again. A failure is harmless:
+        subscriptions end with the lease.
+        """
         node = self._membership.held()
         if node is not None and num not in self._followed:
             try:
@@ -214,6 +228,7 @@ class ClusterClient:
                 logger.info("a subscription to a session could not be ended: %s", error)
 
     def _wake(self, nums: Collection[int]) -> None:
+        """Have the new events of these sessions read as soon as possible."""
         self._woken.update(nums)
         if self._unread_since is None and not self._followed.keys().isdisjoint(self._woken):
             self._unread_since = trio.current_time()
@@ -261,6 +276,12 @@ class ClusterClient:
                 _set_all(events)
 
     def _take_tails(self, read: Sequence[tuple[RemoteLog, int]], found: Mapping[int, Tail]) -> None:
+        """Append the events that were read, and stop following sessions if their logs cannot
+        continue.
+
+        A session without an entry in `found` was deleted. One with more events than a query returns
+        is read again.
+        """
         for followed, seq in read:
             if followed not in self._followed.get(followed.num, ()):
                 continue  # it has ended in the meantime
@@ -357,6 +378,7 @@ class ClusterClient:
         answers: list[bytes] = []
 
         async def one(node: int) -> None:
+            """Have one worker carry out the command, under a separate id, and keep the answer."""
             status = await self.post(structs.replace(command, id=f"{command.id}.{node}"), node)
             waiting = self.wait_for(status)
             try:
@@ -377,6 +399,9 @@ class ClusterClient:
         return answers
 
     async def _look_for_answers(self) -> None:
+        """Read the state of all awaited commands with one query, and pass it to the
+        waiting tasks.
+        """
         answered, waiting = self._answered_elsewhere, dict(self._waiting)
         if not waiting:
             return  # a task that starts to wait polls by itself
@@ -387,6 +412,7 @@ class ClusterClient:
             each.polled(found.get(num))
 
     def _lease(self) -> int:
+        """Return the lease of this process. Raises `StoreUnavailable` without one."""
         lease = self._membership.held()
         if lease is None:
             raise StoreUnavailable("no lease: the store could not be reached for too long")
@@ -452,17 +478,27 @@ class ClusterClient:
                 self._work.set()
 
     async def _report_leases(self) -> None:
+        """Report the live processes to the handler, which drops the clients of those that have
+        ended.
+        """
         alive = frozenset(await self._do(self._rows.alive))
         if self._handler is not None:
             self._handler.on_leases_changed(alive)
 
     async def _take(self, node: int) -> None:
+        """Take the commands for this process, and carry out each in a task."""
         known = frozenset(self._under_way)
         for command in await self._do(partial(self._rows.take, node, known)):
             self._under_way.add(command.num)
             self._nursery.start_soon(self._carry_out, command)
 
     async def _carry_out(self, command: StoredCommand) -> None:
+        """Carry out a command of another process, and queue the answer.
+
+        An empty answer means that this process does not own the session any more; the other process
+        then looks for the next owner. A process that has never shared its sessions refuses the
+        command instead.
+        """
         try:
             if self._handler is not None:
                 answer = await self._handler.carry_out(command)
@@ -521,12 +557,15 @@ class ClusterClient:
     # --- waiting
 
     async def _open_listener(self, node: int) -> NotificationListener:
+        """Connect a listener in a thread."""
         return await trio.to_thread.run_sync(self._make_listener, node)
 
     async def _wait_for(self, listener: NotificationListener) -> None:
+        """Wait until a notification may have arrived."""
         await trio.lowlevel.wait_readable(listener.fileno())
 
     async def _do(self, job: Callable[[], T]) -> T:
+        """Run a query in a thread. Queries are serialized: they share one connection."""
         return await trio.to_thread.run_sync(job, limiter=self._limiter)
 
 
@@ -536,6 +575,7 @@ def _set_all(events: list[trio.Event]) -> None:
 
 
 def _refusal(code: str, message: str) -> bytes:
+    """Return the answer for a command that is refused before it reaches the handler."""
     error = {"code": code, "message": message}
     return msgspec.json.encode({"type": "ack", "id": None, "ok": False, "error": error})
 
@@ -547,6 +587,10 @@ _FAILED: Final = _refusal("internal", "the server failed to carry this out")
 
 
 class _Load(msgspec.Struct):
+    """The load that a worker reports, as far as the choice of a worker needs it. `room`: the number
+    of further sessions that it can take.
+    """
+
     sessions: int = 0
     turns: int = 0
     room: int = 0

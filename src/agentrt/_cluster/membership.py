@@ -1,5 +1,11 @@
 """A process among those that share a store: it renews its lease, and ends its sessions without
-one."""
+one.
+
+The rules are in `owners.Owner`, a state machine without input or output: when a lease must be
+renewed, when it counts as lost, and when its work must have ended. This module gives it the time
+and the database's answers, and carries out its actions. The most important rule is that work ends
+here before the lease ends in the database, so that two processes never run the same session.
+"""
 
 from __future__ import annotations
 
@@ -128,10 +134,12 @@ class Membership:
             self._leases.close()
 
     async def _call_once_joined(self, joined: Callable[[], None]) -> None:
+        """Call a function when there is the first lease."""
         await self._joined.wait()
         joined()
 
     def _obey(self, actions: list[Action]) -> None:
+        """Carry out the actions of the state machine, each in a task."""
         for action in actions:
             match action:
                 case Join() | Renew():
@@ -174,15 +182,18 @@ class Membership:
             self._moved.set()
 
     async def _ended(self, num: int) -> None:
+        """End everything that a lost lease had allowed, then continue with the state machine."""
         await self._end()
         self._obey(self._owner.ended(num))
         self._moved.set()
 
     async def _leave(self, num: int) -> None:
+        """Give a lease back. A failure is harmless: it ends by itself."""
         try:
             await self._do(partial(self._leases.leave, num))
         except StoreError as error:  # it ends by itself
             logger.warning("the lease of the store could not be released: %s", error)
 
     async def _do(self, job: Callable[[], T]) -> T:
+        """Run a query in a thread, one at a time."""
         return await trio.to_thread.run_sync(job, limiter=self._limiter)

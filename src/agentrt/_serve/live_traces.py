@@ -1,4 +1,8 @@
-"""Live traces of sessions, while a client looks at them."""
+"""Live traces of sessions, while a client looks at them.
+
+A client requests the rows of a session again and again while it shows them. No message reports that
+it has stopped: tracing ends when nothing was requested for `TRACE_DURATION_S`.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +51,7 @@ class LiveTraces:
             scope.cancel()
 
     async def _listen(self, id: str) -> None:
+        """Trace a session until the time since the last request is over."""
         wire, scope = self._listening[id]
         try:
             with scope:
@@ -56,6 +61,7 @@ class LiveTraces:
 
 
 def _shown(row: TraceRow) -> WireRow:
+    """Return a row as clients get it."""
     return WireRow(
         t=row.t,
         kind=row.kind,

@@ -120,6 +120,7 @@ class ItemReader(Generic[T]):
 
 
 def _item(event: Event) -> str | None:
+    """Return the id of the item that an event changes, or None."""
     match event:
         case ItemDelta() | ItemUpdated() | ItemClosed():
             return event.item

@@ -6,6 +6,21 @@ leases share the lock. The lock ends with the connection, so the server detects 
 gone. A process whose connection was cut may believe that it still writes: each flush therefore
 names the owner of each of its sessions, the next event and the lease, and is accepted as a whole or
 not at all.
+
+A session has a row with its owner's lease (`node`), the number of times that it was claimed
+(`owner`) and the number of its next event (`next`). Its events are stored twice: first as *frames*,
+in the order of the flushes, and later as *records*, each of which has some turns and their items,
+together with the *head*, the state that the records do not contain. Frames up to the head are
+useless then, and are deleted with the partition of their hour, which costs nothing; the few that
+are still needed move to another partition (`_drop`).
+
+All methods block and run in the writer's thread. `_once_more` repeats a statement after a lost
+connection, so each must be harmless if it is carried out twice. `commit` cannot be repeated
+blindly: after a lost connection, `_settled` compares the flush with the stored sessions first.
+
+There are two locks. One marks the store as in use; it ends with the connection, and is exclusive or
+shared as described above. The other one is for the transactions that create or migrate tables
+(`_alone`).
 """
 
 from __future__ import annotations
@@ -114,6 +129,9 @@ class PostgresBackend(ImportingBackend):
         return str(self.server)
 
     def reader(self) -> PostgresReader:
+        """Return a reader that connects only to a server that accepts writes: a standby may lack
+        the newest events.
+        """
         return PostgresReader(self.server, writes=True)
 
     # --- the connection
@@ -133,6 +151,10 @@ class PostgresBackend(ImportingBackend):
                 return
 
     def _connected(self) -> PostgresConnection:
+        """Return the connection; after a lost one, a new connection that has the lock again.
+
+        Raises `StoreError`, also if the lock was taken by another process in the meantime.
+        """
         if self._connection is None or self._connection.closed:
             self.close()
             connection = connect(self.server, writes=True)
@@ -148,6 +170,11 @@ class PostgresBackend(ImportingBackend):
         return self._connection
 
     def _begin(self, connection: PostgresConnection) -> None:
+        """Prepare a new connection: create the schema, take the lock, migrate, and make partitions.
+
+        The process of the server and its start are noted, so that the next connection can tell a
+        lock of this backend's lost connection from another process's.
+        """
         with self._alone(connection):
             self._make_schema(connection)
         self._take_lock(connection)
@@ -170,6 +197,9 @@ class PostgresBackend(ImportingBackend):
             yield
 
     def _make_schema(self, connection: PostgresConnection) -> None:
+        """Create the schema if it is missing. A user without the right to create one can use an
+        existing one.
+        """
         name = self.server.schema
         known = "SELECT 1 FROM pg_namespace WHERE nspname=%s"
         if not connection.rows(known, [name]):
@@ -251,6 +281,7 @@ class PostgresBackend(ImportingBackend):
 
     @staticmethod
     def _set_meta(connection: PostgresConnection, **values: object) -> None:
+        """Store values that belong to the whole store, replacing earlier ones."""
         connection.rows(
             "INSERT INTO meta SELECT * FROM unnest(%s::text[], %s::text[])"
             " ON CONFLICT (key) DO UPDATE SET value=excluded.value",
@@ -258,6 +289,7 @@ class PostgresBackend(ImportingBackend):
         )
 
     def close(self) -> None:
+        """Release the locks and close the connection, so that the next process need not wait."""
         if self._connection is not None:
             if not self._connection.closed:
                 # The server notices the end of a connection some time after it.
@@ -265,12 +297,6 @@ class PostgresBackend(ImportingBackend):
                     self._connection.rows("SELECT pg_advisory_unlock_all()")
             self._connection.close()
             self._connection = None
-
-    def finish(self) -> None:
-        pass  # each commit is durable
-
-    def catch_up(self) -> None:
-        pass  # each commit is indexed
 
     # --- writing
 
@@ -300,6 +326,7 @@ class PostgresBackend(ImportingBackend):
             raise
 
     def _write(self, connection: PostgresConnection, flush: Flush) -> None:
+        """Write a flush in one statement; a large one copies its frames in the same transaction."""
         if not flush.parts and not flush.answers:
             return
         one = statement(flush, self._current_lease())
@@ -357,6 +384,7 @@ class PostgresBackend(ImportingBackend):
         """
 
         def insert(connection: PostgresConnection) -> SessionClaim:
+            """Insert the session, or find the row of an earlier attempt."""
             [(num,)] = connection.rows(
                 "INSERT INTO session(id, epoch, generation, owner, next, agent, cwd, tenant, phase,"
                 " created, updated, about, node, home)"
@@ -378,6 +406,7 @@ class PostgresBackend(ImportingBackend):
             return SessionClaim(num, 1)
 
         def job(connection: PostgresConnection) -> SessionClaim:
+            """Insert the session, after checking the tenant's quota if there is one."""
             if self._tenant_quotas.get(about.tenant) is None:
                 return insert(connection)
             with connection.transaction():
@@ -406,6 +435,8 @@ class PostgresBackend(ImportingBackend):
             raise quota_reached(tenant, open, quota)
 
     def claim(self, session: str, *, reads: bool = False) -> SessionClaim | None:
+        """Claim a session; see `_claim`."""
+
         def job(connection: PostgresConnection) -> SessionClaim | None:
             with connection.transaction():
                 return self._claim(connection, session, reads)
@@ -453,6 +484,9 @@ class PostgresBackend(ImportingBackend):
         return SessionClaim(num, owner)
 
     def _current_lease(self) -> int | None:
+        """Return the lease of this process, or None without one or if this process uses the store
+        alone.
+        """
         return None if self._lease is None else self._lease()
 
     def _lease_for_work(self) -> int | None:
@@ -463,6 +497,9 @@ class PostgresBackend(ImportingBackend):
         return lease
 
     def release(self, place: SessionClaim) -> None:
+        """Give up a session, so that another process can claim it. Without leases, closing is
+        enough.
+        """
         if self._home is not None:
             self._once_more(
                 lambda connection: connection.change(
@@ -472,6 +509,10 @@ class PostgresBackend(ImportingBackend):
             )
 
     def discard(self, place: SessionClaim) -> None:
+        """Delete a session that this process owns. Nothing happens if another one has
+        claimed it.
+        """
+
         def job(connection: PostgresConnection) -> None:
             with connection.unhurried(), connection.transaction():
                 for (session,) in connection.rows(
@@ -483,6 +524,12 @@ class PostgresBackend(ImportingBackend):
         self._once_more(job)
 
     def delete(self, session: str) -> bool:
+        """Delete a session. Returns False if it does not exist.
+
+        In a shared store it is claimed first, so a session that is open on another server is
+        refused.
+        """
+
         def job(connection: PostgresConnection) -> bool:
             with connection.unhurried(), connection.transaction():
                 if self._home is not None:
@@ -492,6 +539,8 @@ class PostgresBackend(ImportingBackend):
         return self._once_more(job)
 
     def put(self, packed: Packed) -> None:
+        """Import a session from another store, unless the stored one is newer."""
+
         def job(connection: PostgresConnection) -> None:
             with connection.unhurried(), connection.transaction():
                 self._put(connection, packed)
@@ -531,6 +580,8 @@ class PostgresBackend(ImportingBackend):
             )
 
     def name_chat(self, chat: str, session: str) -> None:
+        """Bind a client's name to a session, replacing an earlier binding."""
+
         def job(connection: PostgresConnection) -> None:
             connection.rows(
                 "INSERT INTO chat VALUES(%s, %s)"
@@ -575,6 +626,9 @@ class PostgresBackend(ImportingBackend):
 
     @staticmethod
     def _now(connection: PostgresConnection) -> float:
+        """Return the time by the database's clock, in seconds since the epoch: the partitions'
+        clock.
+        """
         [(now,)] = connection.rows("SELECT extract(epoch FROM clock_timestamp())::float8")
         return float(now)
 
@@ -599,6 +653,7 @@ class PostgresBackend(ImportingBackend):
 
     @staticmethod
     def _make_hours(connection: PostgresConnection, hours: Sequence[int]) -> None:
+        """Create a partition for each hour. The remains of a failed attempt are dropped first."""
         for hour in hours:
             name = schema.partition(hour)
             begin, end = (f"to_timestamp({each * _HOUR_S})" for each in (hour, hour + 1))
@@ -628,6 +683,10 @@ class PostgresBackend(ImportingBackend):
 
 
 def _forget(connection: PostgresConnection, session: str) -> bool:
+    """Delete a session with its frames, records and chats. Returns False if it does not exist.
+
+    The tables have no foreign keys, so each of them is cleared here.
+    """
     found = connection.rows("DELETE FROM session WHERE id=%s RETURNING num", [clean(session)])
     for (num,) in found:
         for table in ("frame", "record"):

@@ -62,6 +62,9 @@ class PostgresCommands:
         return found[0] if found else None
 
     def _entries(self, which: str, arg: object) -> list[StoreEntry]:
+        """Return the sessions that match a condition. The phase is that of a live owner,
+        else None.
+        """
         rows = self._do(
             lambda each: each.rows(
                 f"SELECT {COLUMNS}, CASE WHEN {ALIVE} THEN phase END FROM session s WHERE {which}",
@@ -232,6 +235,10 @@ class PostgresCommands:
         that was deleted is missing in the result; one without new events is included."""
 
         def job(connection: PostgresConnection) -> list[Tail]:
+            """Read the sessions and their frames in one snapshot.
+
+            A frame that cannot be decoded leaves a gap, which the follower notices by the numbers.
+            """
             with connection.transaction():
                 # A consistent snapshot, and before any partition is dropped.
                 connection.rows("LOCK TABLE frame IN ACCESS SHARE MODE")

@@ -79,6 +79,7 @@ class PostgresConnection(Psycopg[tuple[Any, ...]]):
         self._finish()
 
     def _finish(self) -> None:
+        """Wait for the results of a statement. Raises psycopg's error for one that failed."""
         for result in self.wait(generators.execute(self.pgconn)):
             if result.status not in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK):
                 raise errors.error_from_result(result)

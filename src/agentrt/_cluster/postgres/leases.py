@@ -53,6 +53,7 @@ class PostgresLeases:
         """Give a lease back, and release all sessions owned under it."""
 
         def job(connection: PostgresConnection) -> None:
+            """Delete the lease, release its sessions and end its subscriptions, all or nothing."""
             with connection.transaction():
                 connection.rows("DELETE FROM node WHERE num=%s", [num])
                 connection.rows("UPDATE session SET node=NULL WHERE node=%s", [num])
@@ -109,6 +110,11 @@ class PostgresLeases:
             self._connection = None
 
     def _do(self, job: Callable[[PostgresConnection], T]) -> T:
+        """Run a job on the connection, and once more on a new one if it was lost.
+
+        The jobs may be repeated: a lease that is renewed twice lasts a moment longer, and one that
+        was requested twice ends by itself.
+        """
         with database_errors(self._server):
             if self._connection is None or self._connection.closed:
                 self._connection = self._connected()
@@ -122,6 +128,9 @@ class PostgresLeases:
             return job(self._connection)
 
     def _connected(self) -> PostgresConnection:
+        """Connect to a store that has leases. Raises `StoreError` if it is missing, of a newer
+        version, or was never shared.
+        """
         connection = connect(self._server, writes=True)
         try:
             found = versions_of(connection)

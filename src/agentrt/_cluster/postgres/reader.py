@@ -104,6 +104,11 @@ class PostgresReader(ReportingReader):
         return connection
 
     def sessions(self, query: SessionQuery) -> list[StoreEntry]:
+        """Return the prompted sessions that match the query, the latest first.
+
+        Pages continue after the position (`updated`, `id`) of the last entry, so a session that
+        changes in between moves to the front and is not lost.
+        """
         where, args = PROMPTED, list[Any]()
         if query.before is not None:
             where += ' AND (updated, id) < (to_timestamp(%s), %s COLLATE "C")'
@@ -132,6 +137,9 @@ class PostgresReader(ReportingReader):
         prefix = clean(prefix)
 
         def read(connection: PostgresConnection) -> list[StoreEntry]:
+            """Search by session id, then by the agent's own id, which is part of the stored
+            description.
+            """
             rows = connection.rows(
                 f"{_ENTRIES} WHERE starts_with(id, %s) AND id>=%s ORDER BY id LIMIT {_MAX_FOUND}",
                 (prefix, prefix),
@@ -150,6 +158,7 @@ class PostgresReader(ReportingReader):
         """Return facts about the store."""
 
         def read(connection: PostgresConnection) -> StoreReport:
+            """Count the prompted sessions, and add up the sizes of the tables and their indexes."""
             [(sessions, size, version)] = connection.rows(
                 f"SELECT (SELECT count(*) FROM session WHERE {PROMPTED}), (SELECT"
                 " coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class WHERE"
@@ -187,6 +196,7 @@ class PostgresReader(ReportingReader):
             args += (value, word.like)
 
         def read(connection: PostgresConnection) -> list[StoreHit]:
+            """Run the query, and fetch an excerpt for each of the few sessions found."""
             rows = connection.rows(
                 f"{_ENTRIES} WHERE {where} ORDER BY updated DESC, id DESC LIMIT %s", (*args, limit)
             )
@@ -205,6 +215,10 @@ class PostgresReader(ReportingReader):
         """
 
         def read(connection: PostgresConnection) -> LoadedSession | None:
+            """Read the session's row, its last records and the events after its head.
+
+            The number of turns before those records is the total without the turns that were read.
+            """
             found = connection.rows(
                 "SELECT num, epoch, generation, next, extract(epoch FROM created)::float8, about,"
                 " head, prompt, turns, (SELECT value FROM meta WHERE key='generation')"
@@ -236,15 +250,18 @@ class PostgresReader(ReportingReader):
         return self._reading(read)
 
     def chats(self) -> dict[str, str]:
+        """Return the names that clients gave to sessions."""
         return dict(self._reading(lambda each: each.rows("SELECT name, session FROM chat")))
 
     def answers(self) -> list[CommandAnswer]:
+        """Return the stored answers to commands, the oldest first."""
         rows = self._reading(
             lambda each: each.rows("SELECT client, id, digest, body FROM answer ORDER BY at")
         )
         return [CommandAnswer(*row) for row in rows]
 
     def answer(self, client: str, id: str) -> CommandAnswer | None:
+        """Return the stored answer to one command, or None."""
         rows = self._reading(
             lambda each: each.rows(
                 "SELECT client, id, digest, body FROM answer WHERE client=%s AND id=%s",
@@ -254,6 +271,10 @@ class PostgresReader(ReportingReader):
         return CommandAnswer(*rows[0]) if rows else None
 
     def events(self, session: str, after: int) -> list[tuple[int, Event]] | None:
+        """Return the kept events after a number, with their numbers; None if the session does not
+        exist.
+        """
+
         def read(connection: PostgresConnection) -> list[tuple[int, Event]] | None:
             num = _number(connection, session)
             return None if num is None else _events(connection, num, after)
@@ -261,6 +282,10 @@ class PostgresReader(ReportingReader):
         return self._reading(read)
 
     def records(self, session: str, before: int | None, count: int) -> list[Record] | None:
+        """Return records before a number (None: the last ones); None if the session does
+        not exist.
+        """
+
         def read(connection: PostgresConnection) -> list[Record] | None:
             num = _number(connection, session)
             return None if num is None else _records(connection, num, before, count)
@@ -274,6 +299,7 @@ class PostgresReader(ReportingReader):
 
 
 def _at_once(connection: PostgresConnection, read: Callable[[PostgresConnection], T]) -> T:
+    """Run a read in one transaction, which sees one state of the database."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(connection.transaction())
         # Before the first query: dropping a partition in the meantime would remove data that
@@ -283,6 +309,7 @@ def _at_once(connection: PostgresConnection, read: Callable[[PostgresConnection]
 
 
 def _number(connection: PostgresConnection, session: str) -> int | None:
+    """Return the number of a session, by which other tables refer to it, or None."""
     found = connection.rows("SELECT num FROM session WHERE id=%s", [clean(session)])
     return found[0][0] if found else None
 

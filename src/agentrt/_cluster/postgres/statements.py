@@ -1,4 +1,14 @@
-"""The single statement that writes a flush: all of it, or nothing."""
+"""The single statement that writes a flush: all of it, or nothing.
+
+A flush has parts of several sessions: events, and for some of them a new row, records and answers.
+`_text` assembles a statement of as many common table expressions as the flush needs. There are few
+combinations, so each is prepared once and executed with arrays as parameters, however many sessions
+the flush has.
+
+The last expression divides by zero unless every session was updated, that is, unless this process
+still owns each of them under its lease and the next event is the expected one. The error undoes the
+whole statement, so no transaction block and no second round trip is needed.
+"""
 
 from __future__ import annotations
 
@@ -151,6 +161,11 @@ def statement(flush: Flush, lease: int | None) -> Statement:
 
 @cache
 def _text(copied: bool, rows: bool, records: bool, answers: bool, shared: bool) -> bytes:
+    """Return the statement for flushes with these parts, with numbered parameters.
+
+    `copied`: the frames are copied, not inserted. `shared`: watchers in other processes are
+    notified.
+    """
     text = (
         (_FRAMES if copied else _BODIES)
         + (_ROWS if rows else _NEXT)
@@ -175,6 +190,9 @@ def _columns(rows: Sequence[Sequence[object]], types: str) -> list[Param]:
 
 
 def _array(values: Sequence[object], type: str) -> bytes:
+    """Return an array in PostgreSQL's binary format. `type`: a key of `_TYPES`; None
+    becomes NULL.
+    """
     parts = [pack(">iiiii", 1, None in values, _TYPES[type], len(values), 1)]
     for value in values:
         match value:
@@ -189,11 +207,15 @@ def _array(values: Sequence[object], type: str) -> bytes:
 
 
 def _frame(part: FlushPart) -> FrameRow:
+    """Return the events of a part as a row of `frame`."""
     last = part.first + len(part.events) - 1
     return part.place.num, part.place.owner, part.first, last, encode_events(part.events)
 
 
 def _row(part: FlushPart) -> tuple[object, ...]:
+    """Return the new values of a session's row. None leaves a column as it is, except for the
+    title.
+    """
     row, head = part.row, part.head
     assert row is not None
     return (
@@ -210,6 +232,7 @@ def _row(part: FlushPart) -> tuple[object, ...]:
 
 
 def _records(part: FlushPart) -> list[tuple[object, ...]]:
+    """Return the records of a part as rows, with their text for searching."""
     last = part.first + len(part.events) - 1
     found: list[tuple[object, ...]] = []
     for record in part.records.values():
