@@ -231,7 +231,6 @@ def window() -> Iterator[Window]:
         page.set_default_timeout(600_000)
         page.goto(server.link())
         phase(page, "Idle")
-        page.get_by_label("Message the agent").wait_for()  # it is drawn after the list of sessions
         yield Window(page)
         browser.close()
 

@@ -11,11 +11,11 @@ pytest.importorskip(
     "playwright.sync_api", reason="the page's tests need Playwright (pip install playwright)"
 )
 
-from playwright.sync_api import Browser, Page, Route, Worker, expect
+from playwright.sync_api import Browser, Page, Route, WebSocketRoute, Worker, expect
 
 NewPage: TypeAlias = Callable[..., Page]
 Shoot: TypeAlias = Callable[[Page, str], None]
 
 expect.set_options(timeout=30_000)
 
-__all__ = ["Browser", "NewPage", "Page", "Route", "Shoot", "Worker", "expect"]
+__all__ = ["Browser", "NewPage", "Page", "Route", "Shoot", "WebSocketRoute", "Worker", "expect"]

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from browser.kit import Server, answer, ask, card, free_port, phase, scripted, serving, try_now
-from browser.pages import NewPage, Page, Shoot, expect
+from browser.kit import (
+    Server,
+    answer,
+    ask,
+    card,
+    free_port,
+    phase,
+    scripted,
+    serving,
+    try_now,
+    until,
+)
+from browser.pages import NewPage, Page, Shoot, WebSocketRoute, expect
 from browser.proxy import Network
 
 TOKEN = "a-token-for-the-tests-of-the-page-0123456789"
@@ -177,6 +190,33 @@ def test_what_was_written_while_the_network_was_gone_is_kept(
             expect(page.locator(".transcript p", has_text="kept").last).to_be_visible()
         finally:
             network.close()
+
+
+def test_a_state_is_shown_once_its_session_is(page: Page) -> None:
+    phase(page, "Idle")
+    tab = page.context.new_page()
+    held: list[Callable[[], None]] = []
+
+    def pause_attach(socket: WebSocketRoute) -> None:
+        server = socket.connect_to_server()
+
+        def forward(message: str | bytes) -> None:
+            if json.loads(message)["type"] == "attach":
+                held.append(lambda: server.send(message))
+            else:
+                server.send(message)
+
+        socket.on_message(forward)
+
+    tab.route_web_socket(re.compile("/ws"), pause_attach)
+    tab.goto(page.url.partition("#")[0])
+    expect(tab.get_by_text("Opening…")).to_be_visible()
+    until(lambda: tab.title() and held, "an attach")  # the title: it takes the browser's messages
+    expect(tab.locator(".sidebar .entry small")).to_contain_text("Idle")  # the list is here
+    expect(tab.locator("header .phase")).to_have_count(0)
+    held.pop()()
+    phase(tab, "Idle")
+    assert tab.get_by_label("Message the agent").is_visible()
 
 
 def test_a_tab_that_slept_shows_how_it_is_now(

@@ -41,7 +41,8 @@ export function Header({
   reading: boolean;
 }) {
   const state = seat?.view.state;
-  const reported = state?.phase ?? summary?.phase;
+  // Of the session that is shown: the list may be here before it.
+  const reported = state?.phase;
   const phase = isStopping() ? "cancelling" : reported;
   const sending = reported === "idle" && sendingHere().length > 0;
   const turn = offline ? null : state?.turn;
