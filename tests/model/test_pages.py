@@ -11,8 +11,18 @@ from typing import Any
 import pytest
 
 from agentrt._core.model.checkpoint import Checkpoints, prepend_records, restored
+from agentrt._core.model.state import SessionState, Transcript
 from agentrt.effects import TaskSet, TextReceived, ToolCalled, UserContentReceived
-from agentrt.events import History, Snapshot, Task, Text
+from agentrt.events import (
+    History,
+    Item,
+    ItemOpened,
+    Snapshot,
+    Task,
+    Text,
+    TurnRecord,
+    TurnStarted,
+)
 from agentrt.store import Record, StoredHistory
 
 from .talk import Talk
@@ -227,3 +237,84 @@ def test_an_old_page_and_the_whole_session_are_found_without_a_step_for_each_ite
 def test_the_last_turns_cost_the_same_however_long_the_session_is() -> None:
     short, long = of(*"abcdefgh"), of(*(f"n{number}" for number in range(1_000)))
     assert lines_run(lambda: recent(long, 3)) == lines_run(lambda: recent(short, 3))
+
+
+class CountedId(str):
+    """An id that counts how often ids are compared or hashed."""
+
+    __slots__ = ()
+    uses = 0
+
+    def __eq__(self, other: object) -> bool:
+        CountedId.uses += 1
+        return str.__eq__(self, other)
+
+    def __hash__(self) -> int:
+        CountedId.uses += 1
+        return str.__hash__(self)
+
+
+def item(number: int) -> Item:
+    """The only item of the turn of this number."""
+    turn = CountedId(f"t{number}")
+    return Item(id=CountedId(f"i{number}"), type="user", status="completed", turn=turn)
+
+
+def uses_of_ids_in_a_walk(count: int, *, stored: int) -> int:
+    """The comparisons and hashes of ids in a walk through as many pages of one turn each."""
+    state = SessionState()
+    for number in range(stored, count):
+        new = item(number)
+        assert new.turn is not None
+        state.apply(TurnStarted(turn=new.turn, origin="user"))
+        state.apply(ItemOpened(new))
+    state.ahead = StoredHistory(stored, stored, "") if stored else None
+    before = CountedId.uses
+    earlier = state.snapshot("s1", "e1", 0, turns=1, items=ALL).earlier
+    pages = 1
+    while earlier is not None:
+        while state.lacks(earlier, 1, ALL):
+            assert state.ahead is not None
+            number = state.ahead.records - 1
+            left = StoredHistory(number, number, "") if number else None
+            old = item(number)
+            state.prepend_history([TurnRecord(id=old.turn or "", origin="user")], [old], left)
+        page = state.history(earlier, 1, ALL)
+        earlier = page.earlier
+        pages += 1
+    assert pages == count
+    return CountedId.uses - before
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_walk_through_all_pages_costs_as_much_as_they_hold(stored: bool) -> None:
+    few = uses_of_ids_in_a_walk(100, stored=50 * stored)
+    assert uses_of_ids_in_a_walk(800, stored=400 * stored) <= 9 * few
+
+
+def test_a_page_is_found_the_same_way_from_any_item() -> None:
+    """Also from one that no page began with, and after older ones came before them."""
+    whole = of("a", "b", "c", "d")
+    assert len(list(pages(whole, 1))) == 4
+    ids = list(whole.state.items)
+    for found in ids[1:]:
+        fresh = of("a", "b", "c", "d").state
+        assert fresh.history(found, 2, ALL) == whole.state.history(found, 2, ALL)
+
+
+def test_older_keys_come_first_in_order_and_keep_the_places_of_the_others() -> None:
+    numbers: Transcript[int] = Transcript()
+    numbers["d"] = 4
+    numbers.prepend({"b": 2, "c": 3})
+    numbers.remember("c", 1)
+    numbers["e"] = 5
+    numbers.prepend({})
+    assert list(numbers.before(numbers.index("e"))) == ["d", "c", "b"]
+    numbers.prepend({"a": 1, "d": 40})
+    assert [numbers.index(each) for each in "abcde"] == [0, 1, 2, 3, 4]
+    assert list(numbers.before(2)) == ["b", "a"]
+    assert list(numbers.sort().items()) == list(zip("abcde", range(1, 6), strict=True))
+    numbers["f"] = 6
+    assert numbers.keys_in_order() == [*"abcdef"] == list(numbers)
+    with pytest.raises(KeyError):
+        numbers.index("g")

@@ -112,7 +112,7 @@ def what_is_meant(ours: Collection[str], view: View, line: str) -> str | None:
 def _over(now: Snapshot) -> SessionState:
     """Return the finished part of a session, which is shown as history."""
     state = SessionState()
-    state.turns = {turn.id: turn for turn in now.turns}
+    state.turns.update((turn.id, turn) for turn in now.turns)
     state.add_items(item for item in now.items if item.status in TERMINAL)
     state.tasks = {task.id: task for task in now.tasks if task.status in TERMINAL}
     if now.state.turn is None:

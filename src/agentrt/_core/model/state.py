@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain, islice
-from typing import Any, Final, Protocol
+from itertools import islice
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
@@ -51,6 +51,8 @@ from .events import (
     Usage,
     UsageChanged,
 )
+
+T = TypeVar("T")
 
 MAX_FINISHED_TASKS: Final = 100
 """The number of finished background tasks in a snapshot of the last turns, newest first."""
@@ -158,6 +160,62 @@ class PageRoom(Protocol):
         ...
 
 
+class Transcript(dict[str, T]):
+    """A growing dictionary that is read backwards in pages.
+
+    The first key of each page is remembered, so the page before it is found without a search.
+    Values from `prepend` are last in the dictionary until `sort`. Keys are never removed.
+    """
+
+    __slots__ = ("_keys", "_places", "_prepended", "_sorted")
+
+    def __init__(self) -> None:
+        self._keys: list[str] = []  # in order; the newest keys may be missing
+        self._prepended = 0  # the number of keys from `prepend`
+        self._places: dict[str, int] = {}  # of the pages, counted from the first other key
+        self._sorted = True
+
+    def keys_in_order(self) -> list[str]:
+        """Return the keys, the oldest first. The caller must not change the list."""
+        new = list(islice(reversed(self), len(self) - len(self._keys)))
+        new.reverse()
+        self._keys += new
+        return self._keys
+
+    def prepend(self, values: Mapping[str, T]) -> None:
+        """Insert the keys that are new before the existing ones."""
+        new = {key: value for key, value in values.items() if key not in self}
+        self.keys_in_order()[:0] = new
+        self._prepended += len(new)
+        self.update(new)
+        self._sorted &= not new
+
+    def sort(self) -> dict[str, T]:
+        """Return this dictionary, with all keys in order."""
+        if not self._sorted:
+            ordered = {key: self[key] for key in self.keys_in_order()}
+            self.clear()
+            self.update(ordered)
+            self._sorted = True
+        return self
+
+    def index(self, key: str) -> int:
+        """Return the position of a key in `keys_in_order`. Raises `KeyError`."""
+        if key in self._places:
+            return self._places[key] + self._prepended
+        if key not in self:
+            raise KeyError(key)
+        return self.keys_in_order().index(key)
+
+    def before(self, end: int) -> Iterator[str]:
+        """Iterate over the keys before position `end`, the newest first."""
+        return map(self.keys_in_order().__getitem__, range(end - 1, -1, -1))
+
+    def remember(self, key: str, index: int) -> None:
+        """Remember the position of a key that the next page ends at."""
+        self._places[key] = index - self._prepended
+
+
 class SessionState:
     """The fold of a session's events.
 
@@ -182,8 +240,8 @@ class SessionState:
         agent = AgentState("", "acp") if agent is None else msgspec.structs.replace(agent)
         self.state: State = State("starting", None, agent)  # a copy: only events change it
         self.ahead: StoredHistory | None = None
-        self.turns: dict[str, TurnRecord] = {}
-        self._items: dict[str, Item] = {}
+        self._turns: Transcript[TurnRecord] = Transcript()
+        self._items: Transcript[Item] = Transcript()
         self._loose: list[str] = []  # closed items with their text still in pieces
         self._open: dict[str, None] = {}  # items that are not closed
         self._open_tasks: dict[str, None] = {}
@@ -203,13 +261,18 @@ class SessionState:
         self.HANDLERS[type(event)](self, event)
 
     @property
+    def turns(self) -> dict[str, TurnRecord]:
+        """The turns by id, the oldest first."""
+        return self._turns.sort()
+
+    @property
     def items(self) -> dict[str, Item]:
         """The items by id. `text` is complete for closed items."""
         while self._loose:  # join a long text only when it is read
             id = self._loose.pop()
             if (growing := self._growing.pop(id, None)) is not None:
                 self._items[id] = msgspec.structs.replace(self._items[id], text=str(growing))
-        return self._items
+        return self._items.sort()
 
     def item(self, id: str) -> Item | None:
         """Return an item, whose text may be incomplete, or None if it does not exist."""
@@ -250,8 +313,8 @@ class SessionState:
 
         `left` describes the part before them that is only in a store.
         """
-        self.turns = {turn.id: turn for turn in turns} | self.turns
-        self._items = {item.id: item for item in items} | self._items
+        self._turns.prepend({turn.id: turn for turn in turns})
+        self._items.prepend({item.id: item for item in items})
         self.ahead = left
 
     def lacks(self, before: str | None, turns: int, items: int) -> bool:
@@ -263,13 +326,13 @@ class SessionState:
             return False
         if before is None or before not in self._items:
             return True
-        page = self.history(before, turns, items)
-        return not page.items or page.items[0].id == next(iter(self._items))
+        found, _ = self._last_items(self._items.index(before), turns, items, None)
+        return not found or found[0].id == self._items.keys_in_order()[0]
 
     @property
     def turn_count(self) -> int:
         """The number of turns so far, including those that are only in a store."""
-        return len(self.turns) + (self.ahead.turns if self.ahead is not None else 0)
+        return len(self._turns) + (self.ahead.turns if self.ahead is not None else 0)
 
     def snapshot(
         self,
@@ -291,10 +354,10 @@ class SessionState:
             page = History(
                 turns=[turn if turn.outcome else _copy(turn) for turn in self.turns.values()],
                 items=self._all_items(),
-                earlier=next(iter(self._items), None) if self.ahead is not None else None,
+                earlier=next(iter(self._items.sort()), None) if self.ahead is not None else None,
             )
         else:
-            page = self._page(reversed(self._items), turns, items, None, room)
+            page = self._page(None, turns, items, room)
             if page.earlier is not None:
                 shown = {item.id for item in page.items}
                 left = [self._items[id] for id in self._open if id not in shown]
@@ -329,28 +392,25 @@ class SessionState:
         The page has at most about `items` items that fit into the `room`. Raises `KeyError` if
         `before` does not exist.
         """
-        item = self._items[before]
-        ids = reversed(self._items)
-        _take_through(ids, before)
-        return self._page(ids, turns, items, item, room)
+        return self._page(self._items[before], turns, items, room)
 
-    def _page(
-        self, ids: Iterator[str], turns: int, items: int, before: Item | None, room: PageRoom | None
-    ) -> History:
-        """Return the page of the last turns in `ids`.
+    def _page(self, before: Item | None, turns: int, items: int, room: PageRoom | None) -> History:
+        """Return the page of the last turns before the item `before`, or of all if it is None.
 
-        `ids` are the items opened before `before` (all items if None), newest first. History that
-        the agent repeated from another process has no turns: each of its prompts counts as one. An
-        item between two turns goes with the first of them.
+        History that the agent repeated from another process has no turns: each of its prompts
+        counts as one. An item between two turns goes with the first of them.
         """
-        found, more = self._last_items(ids, turns, items, room)
+        end = len(self._items) if before is None else self._items.index(before.id)
+        found, more = self._last_items(end, turns, items, room)
+        if more:
+            self._items.remember(found[0].id, end - len(found))
         named = [item.turn for item in found if item.turn is not None]
         oldest = named[0] if more and named else None
         shown: list[TurnRecord] = []
         if before is None:
-            shown = self._turns(oldest, None)
+            shown = self._turns_between(oldest, None)
         elif newest := before.turn or (named[-1] if named else None):
-            shown = self._turns(oldest, newest)
+            shown = self._turns_between(oldest, newest)
         return History(
             turns=shown,
             items=found if room is not None else list(map(self._complete, found)),
@@ -358,13 +418,16 @@ class SessionState:
         )
 
     def _last_items(
-        self, ids: Iterator[str], turns: int, items: int, room: PageRoom | None
+        self, end: int, turns: int, items: int, room: PageRoom | None
     ) -> tuple[list[Item], bool]:
-        """Return the items of a page, oldest first; the flag is True if there are earlier ones."""
+        """Return the items of the page before position `end`, oldest first.
+
+        The flag is True if there are earlier ones.
+        """
         found: list[Item] = []
         whole = begun = 0  # items that may form a page, and the number of their turns
         last: Item | None = None  # the oldest item that has a turn or counts as one
-        for id in ids:
+        for id in self._items.before(end):
             item = self._items[id]
             full = len(found) >= items or (room is not None and not room.take(item))
             counts = item.turn is not None or item.replay
@@ -378,24 +441,28 @@ class SessionState:
             return found[:whole][::-1], True
         return found[::-1], False
 
-    def _turns(self, first: str | None, last: str | None) -> list[TurnRecord]:
+    def _turns_between(self, first: str | None, last: str | None) -> list[TurnRecord]:
         """Return copies of the turns from `first` (default: oldest) to `last` (default: newest)."""
+        if last is None:
+            end = len(self._turns)
+        elif last in self._turns:
+            end = self._turns.index(last) + 1
+        else:
+            return []
         found: list[TurnRecord] = []
-        ids = reversed(self.turns)
-        if last is not None:
-            if not _take_through(ids, last):
-                return []
-            ids = chain((last,), ids)
-        for id in ids:
-            found.append(_copy(self.turns[id]))
+        for id in self._turns.before(end):
+            found.append(_copy(self._turns[id]))
             if id == first:
+                self._turns.remember(id, end - len(found))
                 break
         found.reverse()
         return found
 
     def _all_items(self) -> list[Item]:
         """Return all items with their texts. Only those with a growing text are looked at."""
-        items = self._items.copy() if self._growing else self._items
+        items = self._items.sort()
+        if self._growing:
+            items = items.copy()
         for id in self._growing:
             items[id] = self._complete(items[id])
         return list(items.values())
@@ -414,14 +481,14 @@ class SessionState:
 
     def _turn_started(self, event: TurnStarted) -> None:
         """Add a running turn at the end."""
-        self.turns[event.turn] = TurnRecord(id=event.turn, origin=event.origin)
+        self._turns[event.turn] = TurnRecord(id=event.turn, origin=event.origin)
 
     def _turn_ended(self, event: TurnEnded) -> None:
         """Complete the record of a turn in place.
 
         Snapshots have copies of running turns, not this object.
         """
-        turn = self.turns.get(event.turn)
+        turn = self._turns.get(event.turn)
         if turn is not None:
             turn.outcome = event.outcome
             turn.by = event.by
@@ -548,14 +615,6 @@ class SessionState:
         Notice: _notice,
     }
     """The function that applies each kind of event to a state."""
-
-
-def _take_through(ids: Iterator[str], last: str) -> bool:
-    """Take everything up to `last` from an iterator. Returns False if `last` is not there.
-
-    No bytecode is run for each of them: there may be hundreds of thousands.
-    """
-    return last in ids
 
 
 _copy: Final[Callable[[TurnRecord], TurnRecord]] = msgspec.structs.replace
