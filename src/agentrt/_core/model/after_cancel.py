@@ -95,6 +95,7 @@ class AfterCancel:
     """Judges the turns of one process, in order."""
 
     def __init__(self) -> None:
+        """Begin with a process that was not sent a cancel."""
         self.readiness = Readiness.SOUND
         self.echoes: list[str] = []
         """User messages that the agent has sent in the running turn, or pieces of them."""
@@ -161,6 +162,7 @@ def prompt_end(
 
 
 def _works_in_background(state: SessionState) -> bool:
+    """Return True if a background task runs, which explains a turn without output."""
     return any(task.status not in TERMINAL for task in state.tasks.values())
 
 

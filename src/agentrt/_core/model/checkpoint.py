@@ -133,12 +133,14 @@ class Checkpoints:
 
 
 def _is_final(record: Record) -> bool:
+    """Return True if nothing in a record can change any more."""
     return all(turn.outcome is not None for turn in record.turns) and all(
         item.status in TERMINAL for item in record.items
     )
 
 
 def _last(values: dict[str, T], count: int) -> list[T]:
+    """Return the last `count` values, in order, in a time that does not depend on the others."""
     last = list(islice(reversed(values.values()), count))
     last.reverse()
     return last

@@ -125,6 +125,11 @@ class Conversation:
         limits: Limits | None = None,
         clock: Callable[[], float] = lambda: 0.0,
     ) -> None:
+        """Create an empty conversation that writes to `log`.
+
+        `now` is the wall clock, `clock` Trio's, both in seconds. `limits` are those of the turns
+        that the agent begins by itself.
+        """
         self.log = log
         self.turn: TurnMachine | None = None
         """The running turn; None as soon as it has ended."""
@@ -234,6 +239,7 @@ class Conversation:
         return ended
 
     def _running(self) -> TurnMachine:
+        """Return the running turn. Raises `LocalProtocolError`."""
         if self.turn is None:
             raise LocalProtocolError("no turn is running")
         return self.turn
@@ -296,6 +302,7 @@ class Conversation:
         return item
 
     def _resolved(self) -> None:
+        """Let the turn run on, if nothing that it waited for is open any more."""
         turn = self.turn
         if turn is not None and turn.state is Machine.WAITING and not self.items.waits:
             turn.apply(TurnMachineInput.RESOLVE)
@@ -320,6 +327,10 @@ class Conversation:
     # --- values that are replaced as a whole
 
     def _used(self, effect: UsageSet) -> None:
+        """Show usage. A count that this report omits keeps its last value.
+
+        Agents send some figures at the end of a turn only, and others all the time.
+        """
         known = self.log.state.usage
         usage = effect.usage
         if known is not None and _omits_counts(usage, known):
@@ -354,10 +365,16 @@ class Conversation:
         self.show_modes(self.modes)
 
     def _titled(self, effect: TitleSet) -> None:
+        """Show the agent's title, unless a person gave one."""
         if not self._named:
             self._append(TitleChanged(effect.title and cut(effect.title)))
 
     def _task(self, effect: TaskSet) -> None:
+        """Show a background task, and connect it with the tool call that has started it.
+
+        A task that `detaches` takes the steps below its call out of their turn while it works, and
+        closes them at its end.
+        """
         task, call = cut_task(effect.task), effect.call
         if call is not None:
             if effect.detaches and task.status not in TERMINAL:

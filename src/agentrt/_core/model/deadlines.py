@@ -88,6 +88,11 @@ def _turn_deadline(
     tail_s: float | None,
     serving: bool,
 ) -> DueDeadline:
+    """Return the first deadline of a turn that is not waiting for a rate limit.
+
+    While a person is asked or a tool of the host works, silence has no limit. The arguments are
+    those of `next_deadline`.
+    """
     state, limits = turn.state, turn.limits
     if idle_report_s is not None:  # a running agent still reaches the turn's limits
         limit = turn.grace_at if state is TurnMachineState.CANCELLING else turn.hard_at

@@ -100,6 +100,7 @@ def _turns(known: SessionState, now: Snapshot) -> Iterator[Event]:
     waiting = dict(turns)
 
     def begun(turn: TurnRecord) -> Iterator[Event]:
+        """Return the event that begins a turn, unless the reader knows the turn."""
         if turn.id not in known.turns:
             yield TurnStarted(turn.id, turn.origin, prompts.get(turn.id))
 
@@ -118,6 +119,7 @@ def _turns(known: SessionState, now: Snapshot) -> Iterator[Event]:
 
 
 def _ended(known: SessionState, turn: TurnRecord) -> Iterator[Event]:
+    """Return the event that ends a turn, unless the reader knows the end."""
     before = known.turns.get(turn.id)
     if turn.outcome is not None and (before is None or before.outcome is None):
         yield TurnEnded(
@@ -161,6 +163,10 @@ def _start(item: Item) -> int:
 
 
 def _patch(before: Item, item: Item) -> JsonObject:
+    """Return the changed fields of an item that the reader knows; empty if there are none.
+
+    Text, and a final status, have events of their own.
+    """
     patch: JsonObject = {
         name: value
         for name in Item.__struct_fields__

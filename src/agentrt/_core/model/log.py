@@ -4,6 +4,13 @@ Appending is synchronous and never waits. The log keeps a ring of recent events;
 state, keeps the content. A reader that is too slow for the ring is either *lossless* or must start
 again from a snapshot (a browser). Lossless is a turn's Python iterator: its unread events are kept
 for it, with neighbours joined and their text only in the state.
+
+With a store there are two logs for a session. The conversation appends to the first, whose state is
+ahead; its batches go to the persister, and once they are stored, `extend` appends them to the
+second (`shown`), which all readers read. Without a store both are the same object.
+
+An event costs an `append` to a plain list. Numbers, the state, the ring and the readers are updated
+once per batch (`publish`), or when someone needs the state earlier (`_fold`).
 """
 
 from __future__ import annotations
@@ -144,6 +151,7 @@ class Log:
         return self._state
 
     def _fold(self) -> None:
+        """Apply the new events to the state, and number them."""
         new, state = self._new, self._state
         take = state.HANDLERS
         for event in new:
@@ -218,6 +226,7 @@ class Log:
         self._wakers = (*self._wakers, wake)
 
         def leave() -> None:
+            """Stop calling `wake`."""
             self._wakers = tuple(each for each in self._wakers if each is not wake)
 
         return leave
@@ -251,6 +260,7 @@ class Log:
         return self.state.lacks(before, self._most(turns), self._limits.snapshot_items)
 
     def _most(self, turns: int | None) -> int:
+        """Return the number of turns of a page: at most as many as in a snapshot."""
         most = self._limits.snapshot_turns
         return most if turns is None else min(turns, most)
 
@@ -340,6 +350,7 @@ class Cursor:
     __slots__ = ("_end", "_kept", "_log", "ready")
 
     def __init__(self, log: Log, seq: int) -> None:
+        """Create a reader that continues after event `seq`."""
         self._log = log
         self._end = seq  # the number of the last fetched event
         self._kept: deque[tuple[int, Event | _Slice]] | None = None

@@ -63,6 +63,7 @@ class PromptQueue:
     """The queued prompts in sending order. A prompt's id is `TurnMachine.entry`."""
 
     def __init__(self) -> None:
+        """Begin with an empty queue."""
         self.waiting: list[TurnMachine] = []
         """The prompts in order. Change it only through the methods."""
         self._ready = 0  # the number of ready prompts, which are at the front
@@ -140,6 +141,9 @@ class PromptQueue:
         self._apply(QueueInput.RESUME)
 
     def _apply(self, input: QueueInput) -> None:
+        """Apply an input to every prompt by the table, as one number: the ready ones are in
+        front.
+        """
         ready, paused = TABLE[QueuedState.READY][input], TABLE[QueuedState.PAUSED][input]
         count = self._ready * (ready is QueuedState.READY)
         count += (len(self.waiting) - self._ready) * (paused is QueuedState.READY)

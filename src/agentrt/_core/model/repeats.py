@@ -28,6 +28,7 @@ class NoticeLimiter:
     """Counts notices and passes on the ones worth reporting."""
 
     def __init__(self) -> None:
+        """Begin without notices."""
         self._seen: Counter[tuple[str, str]] = Counter()
 
     def worth_reporting(self, notice: Notice, *, about: str = "", times: int = 1) -> list[Notice]:

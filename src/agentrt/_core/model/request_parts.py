@@ -97,6 +97,7 @@ class _Parts:
     """Collects the parts of a request in its wire format."""
 
     def __init__(self) -> None:
+        """Begin without parts. `_shown` has the texts of all parts so far."""
         self.all: list[RequestPart] = []
         self._shown: set[str] = set()
 
@@ -142,6 +143,7 @@ class _Parts:
                 self._content(part)
 
     def _arguments(self, given: Any) -> None:
+        """Add the arguments of the tool call, each under its name."""
         if isinstance(given, dict):
             for name, value in given.items():
                 self.leaves(_key(name), value)
@@ -149,10 +151,16 @@ class _Parts:
             self.leaves("arguments", given)
 
     def _add(self, label: str, text: str, kind: PartKind = "value") -> None:
+        """Add a part, and remember its text so that it is not repeated."""
         self._shown.add(text)
         self.all.append(RequestPart(label, text, kind))
 
     def _content(self, part: Any) -> None:
+        """Add a part of the content: a diff, a block, or a value of an unknown form.
+
+        Fields that are not part of the known form are added as well: everything in a request must
+        be shown to the person who decides.
+        """
         match part:
             case {"type": "diff", "path": str(path), "newText": str(new), **rest}:
                 old = rest.pop("oldText", None)
@@ -171,6 +179,7 @@ class _Parts:
                 self.leaves("content", part)
 
     def _block(self, block: JsonObject) -> None:
+        """Add a content block. Media that is not valid base64 is shown as the value that it is."""
         rest = {name: value for name, value in block.items() if name != "type"}
         match block:
             case {"type": "text", "text": str(text)}:
@@ -198,6 +207,7 @@ class _Parts:
                 self._rest(_key(str(block.get("type", "content"))), rest)
 
     def _location(self, place: Any) -> None:
+        """Add a file, unless another part has shown its path already."""
         match place:
             case {"path": str(path), **rest}:
                 line = rest.pop("line", None)
@@ -210,6 +220,9 @@ class _Parts:
                 self.leaves("file", place)
 
     def _detail(self, detail: Any, tool: JsonObject) -> None:
+        """Add the protocol's own fields of the request, except those that repeat the tool's
+        input.
+        """
         match detail:
             case None | list():
                 pass
@@ -227,6 +240,7 @@ class _Parts:
                 self.leaves("detail", detail)
 
     def _rest(self, label: str, values: Mapping[Any, Any]) -> None:
+        """Add the remaining fields of an object, labelled with its name."""
         for name, value in values.items():
             if value is not None:
                 self.leaves(f"{label}{_dotted(name)}", value)
@@ -259,6 +273,7 @@ def _key(name: str) -> str:
 
 
 def _dotted(name: str) -> str:
+    """Return the name of a member for the rest of a label: `.name`, or in brackets as JSON."""
     return f".{name}" if _NAME.fullmatch(name) else f"[{json.dumps(name, ensure_ascii=False)}]"
 
 
@@ -270,4 +285,5 @@ def _scalar(value: Any) -> str:
 
 
 def _is_base64(text: str) -> bool:
+    """Return True if a text is base64, and nothing readable can hide in it."""
     return _BASE64.fullmatch(text) is not None

@@ -74,6 +74,7 @@ class TurnFailed(AgentrtError):
     __module__ = "agentrt.errors"  # the public import path, as shown in tracebacks
 
     def __init__(self, message: str, result: TurnResult) -> None:
+        """Describe a turn that has failed; `result` is also an attribute."""
         super().__init__(message)
         self.result = result
 
@@ -94,6 +95,7 @@ class AgentDied(TurnFailed):
     __module__ = "agentrt.errors"
 
     def __init__(self, message: str, result: TurnResult) -> None:
+        """As `TurnFailed`, with the end of the process's standard error in the message."""
         data = result.error.data if result.error is not None else None
         stderr = data.get("stderr") if isinstance(data, dict) else None
         super().__init__(with_stderr(message, str(stderr or "")), result)

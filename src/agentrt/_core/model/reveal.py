@@ -92,6 +92,7 @@ def reveal(text: str) -> str:
 
 
 def _code(character: str) -> str:
+    """Return the code of a character: `⟨U+202E⟩`."""
     return f"⟨U+{ord(character):04X}⟩"
 
 
@@ -110,6 +111,7 @@ def _lookalikes(text: str, kinds: str) -> set[int]:
 
 
 def _words(kinds: str) -> Iterator[tuple[int, int]]:
+    """Yield the beginning and the end of each word, in the kinds of the characters of a text."""
     start = 0
     for place, kind in enumerate(kinds):
         if kind not in _WORD:
@@ -149,6 +151,7 @@ _KIND_OF_CATEGORY: Final = {"L": "L", "M": "M", "Me": "O", "N": "D", "So": "S", 
 
 
 def _ascii_kind(character: str) -> str:
+    """Classify an ASCII character, as `_kind`."""
     if character.isalpha():
         return "A"
     if character.isdigit():
@@ -157,6 +160,7 @@ def _ascii_kind(character: str) -> str:
 
 
 def _among(code: int, ranges: tuple[tuple[int, int], ...]) -> bool:
+    """Return True if a code is in one of the ranges."""
     return any(first <= code <= last for first, last in ranges)
 
 
@@ -164,6 +168,7 @@ class _CharacterKinds(dict[str, str]):
     """The kinds of the characters seen so far."""
 
     def __missing__(self, character: str) -> str:
+        """Classify a character that is new; a text has few different ones."""
         self[character] = kind = _kind(character)
         return kind
 

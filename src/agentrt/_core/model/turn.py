@@ -107,7 +107,8 @@ class MovableDeadline(Protocol):
     """A deadline that others can move, on the session's monotonic clock."""
 
     @property
-    def deadline(self) -> float: ...
+    def deadline(self) -> float:
+        """The time on Trio's clock at which the scope is cancelled."""
 
     @deadline.setter
     def deadline(self, at: float, /) -> None: ...
@@ -204,6 +205,7 @@ class TurnMachine(Struct, eq=False):
     _result: TurnResult | None = None
 
     def __del__(self) -> None:
+        """Warn about a prompt that was made and never sent: usually `async with` is missing."""
         if self.unused:
             warnings.warn(
                 "a prompt was never sent: enter it with `async with session.prompt(...)`, or use"

@@ -3,6 +3,14 @@
 A budget is charged as agents report usage. Every turn belongs to the budgets of the task that sent
 its prompt, from the outermost to the innermost, and to the budget of its session. If a budget is
 used up, its running turns are cancelled and it accepts no more.
+
+The budgets around a task are a context variable, and a turn keeps the context of the task that sent
+its prompt. So a budget follows a prompt through the queue. A budget whose block was left counts
+nothing more.
+
+Agents report usage in two ways that overlap: totals of the session, and figures of a turn at its
+end. `UsageMeter` charges each amount once. A turn that the agent begins by itself is charged to the
+budgets of the last prompt's turn.
 """
 
 from __future__ import annotations
@@ -116,6 +124,7 @@ class Budget:
     # --- the block
 
     def __enter__(self) -> Budget:
+        """Start the time, and count the turns started by this task and its children from now on."""
         if self._began_at is not None:
             raise LocalProtocolError("a budget can be used once; make another one")
         self.begin()
@@ -128,6 +137,7 @@ class Budget:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        """Stop counting. Running turns continue: only the budget ends, not the turns."""
         assert self._token is not None
         _budgets.reset(self._token)
         self._left_at = self._now()
@@ -139,6 +149,7 @@ class Budget:
             self._began_at = self._now()
 
     def _now(self) -> float:
+        """Return the time on Trio's clock, so that tests with a virtual clock need no waiting."""
         return trio.current_time()
 
     # --- what is spent
@@ -255,6 +266,11 @@ class Budget:
         return frozenset(new)
 
     def _exceed(self, limit: BudgetLimit, *, running: bool = True) -> None:
+        """Record the first limit that was reached, and stop the running turns.
+
+        `running=False`: let them continue, because the limit on the number of turns concerns new
+        ones only.
+        """
         if self._exceeded is None:
             self._exceeded = limit
             stops = list(self._running.values()) if running else []
@@ -346,12 +362,14 @@ def money_left(own: tuple[Budget, ...]) -> Callable[[], float | None]:
     budgets = (*_budgets.get(), *own)
 
     def left() -> float | None:
+        """Return the money left of the tightest budget now, in USD."""
         return min((each.left_usd for each in budgets if each.left_usd is not None), default=None)
 
     return left
 
 
 def _check(**limits: float | None) -> None:
+    """Raise `ValueError` for a limit that is not a positive number; a bool is not a number here."""
     for name, value in limits.items():
         if value is None:
             continue
@@ -433,6 +451,7 @@ def _cost(usage: Usage) -> float | None:
 
 
 def _tokens(usage: Usage) -> int | None:
+    """Return the tokens of a turn: the total, else input and output; None if none are known."""
     if usage.total_tokens is not None:
         return usage.total_tokens
     parts = [n for n in (usage.input_tokens, usage.output_tokens) if n is not None]
@@ -455,6 +474,10 @@ class SessionBudgets:
         """Budgets whose refusals are in the log. One notice each is enough."""
 
     def _of(self, turn: TurnMachine) -> tuple[Budget, ...]:
+        """Return the budgets of a turn: those of the session, then those around the prompt's task.
+
+        A budget that is both counts once.
+        """
         around, own = budgets_of(turn.context), self._own
         return (*(each for each in own if each not in around), *around) if own else around
 
@@ -530,11 +553,13 @@ class SessionBudgets:
                 pass  # the running turns were stopped
 
     def _charge(self, usd: float, tokens: int) -> None:
+        """Charge the budgets of the last turn."""
         if usd or tokens:
             for budget in self._charged:
                 budget.charge(usd, tokens)
 
     def _stop(self, turn: TurnMachine, budget: Budget) -> None:
+        """Cancel a running turn whose budget is used up; the error of the turn names the limit."""
         if turn.verdict is None:
             data = {"limit": budget.exceeded, "budget": structs.asdict(budget.status())}
             turn.timeout = ErrorInfo("budget_exceeded", budget.reason, data)

@@ -1,4 +1,16 @@
-"""Checkpoints of a session's folder before and after each turn."""
+"""The checkpoints of a session's folder around each turn, and their view for a program.
+
+`TurnCheckpoints` belongs to the host's task, which asks `is_due` in its loop. A turn has two
+checkpoints: the files are saved before its prompt is sent (`before_turn`), numbered when the turn
+has an id (`turn_began`), and saved again after its end (`take_due`). The second one is recorded
+only if the files differ.
+
+No prompt is sent while a checkpoint is due or files are restored (`occupied`), so that each
+difference belongs to one turn. A checkpoint that fails is reported, and the turn runs without it.
+
+git runs in threads. Cancellation takes effect when it has ended, which
+`limits.checkpoint_timeout_s` bounds.
+"""
 
 from __future__ import annotations
 
@@ -92,6 +104,7 @@ class TurnCheckpoints:
         self._settle()
 
     def _settle(self) -> None:
+        """Wake everyone who waits for the end of a checkpoint or of a restore."""
         self._settled.set()
         self._settled = trio.Event()
 
@@ -118,6 +131,7 @@ class TurnCheckpoints:
                 return
 
             def record() -> tuple[Checkpoint, list[FileChange]]:
+                """Record the checkpoint and compute the changes in one visit to the thread."""
                 after = self.shadow.record(taken, "after", session=self.session, turn=turn)
                 return after, self.shadow.changes_between(last, taken)
 
@@ -152,6 +166,7 @@ class TurnCheckpoints:
             return None
 
     def _say_left_out(self, taken: TakenFiles) -> None:
+        """Report files that are left out, once as long as they stay left out."""
         new = [name for name in taken.left_out if name not in self._left_out]
         self._left_out = taken.left_out
         if new:
@@ -168,6 +183,7 @@ class TurnCheckpoints:
 def _files_changed(
     turn: str, before: Checkpoint, after: Checkpoint, changes: list[FileChange]
 ) -> Notice:
+    """Return the notice about the files that a turn has changed, with the numbers for a diff."""
     count = "1 file" if len(changes) == 1 else f"{len(changes)} files"
     data: dict[str, Any] = {
         "turn": turn,
@@ -180,6 +196,7 @@ def _files_changed(
 
 
 def _files_restored(number: int, restored: Restored) -> Notice:
+    """Return the notice about a restore, with the number of the checkpoint that undoes it."""
     count = len(restored.changes)
     message = f"{count} {'file' if count == 1 else 'files'} restored to checkpoint {number}"
     if restored.kept:
@@ -280,6 +297,9 @@ class SessionCheckpoints:
         return await self.diff(checkpoint_before(await self.list(), self._turns.session, turns))
 
     async def _restore(self, number: int) -> Restored:
+        """Restore a checkpoint when no turn runs. Afterwards the next turn may start in any
+        case.
+        """
         await self._check()
         try:
             return await self._turns.restore(number)

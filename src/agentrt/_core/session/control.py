@@ -19,6 +19,7 @@ class SessionControl:
     """The methods that servers need of a session in addition to those of `Session`."""
 
     def __init__(self, session: Session) -> None:
+        """Make the view that servers have of a session, from its host."""
         self._host = host_of(session)
         self._keeper = self._host.keeper
 

@@ -36,7 +36,8 @@ OnError = Callable[[Exception], None]
 class Starter(Protocol):
     """A nursery in which a handler can be started."""
 
-    def start_soon(self, service: Callable[..., Awaitable[object]], /, *args: object) -> None: ...
+    def start_soon(self, service: Callable[..., Awaitable[object]], /, *args: object) -> None:
+        """Start a task, as `trio.Nursery.start_soon`."""
 
 
 class Handlers:
@@ -46,6 +47,7 @@ class Handlers:
     """
 
     def __init__(self, ended: Callable[[], None] = lambda: None) -> None:
+        """Begin without handlers."""
         self.running: dict[str, trio.CancelScope] = {}
         """Their cancel scopes. Change it only through the methods."""
         self._until: dict[str, Lifetime] = {}
@@ -126,7 +128,14 @@ class Handlers:
         refuse: Refuse,
         on_error: OnError,
     ) -> None:
+        """Run a handler and answer its request, in every case exactly once.
+
+        The answer is sent in `finally`, after the handler was removed, so that its consequences
+        find the state without it. An answer that is not JSON becomes an error.
+        """
+
         def failed(error: Exception) -> None:
+            """Report an exception of the service, then send it as an error."""
             on_error(error)
             refuse(INTERNAL_ERROR, f"{type(error).__name__}: {error}", None)
 
@@ -162,6 +171,7 @@ class TurnTasks:
     nursery: trio.Nursery
 
     def __init__(self) -> None:
+        """Prepare the tasks; `run` opens the nursery."""
         self.cancel_scope: trio.CancelScope = trio.CancelScope()
         self.turn: TurnMachine | None = None
         """The turn that uses it; None until it is needed."""

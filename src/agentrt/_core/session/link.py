@@ -56,6 +56,7 @@ class FirstOutput:
     """Collects the lines before the first message."""
 
     def __init__(self) -> None:
+        """Begin without output."""
         self._lines: list[str] = []
         self._count = 0
         self._begun = b""
@@ -100,6 +101,7 @@ class FirstOutput:
 
 
 def _shown(line: bytes) -> str:
+    """Return a line for an error message, without control characters, and not too long."""
     text = _UNSEEN.sub(" ", line[: 8 * SHOWN_LINE_CHARS].decode(errors="replace"))
     text = " ".join("".join(c for c in text if c.isprintable()).split())
     return text if len(text) <= SHOWN_LINE_CHARS else f"{text[:SHOWN_LINE_CHARS]}…"
@@ -248,12 +250,14 @@ class Link:
             task_status.started()  # closed before there was a process
 
     def _report_gone(self) -> None:
+        """Report the end of the process, once, and end the wait for the handshake."""
         if not self.gone:
             self.gone = True
             self._owner.gone(self)
             self.started.set()
 
     def _end(self) -> None:
+        """Note that nothing runs any more, neither the process nor its children."""
         self._report_gone()
         self._over.set()
 
@@ -263,6 +267,7 @@ class Link:
             await self.started.wait()
 
     def _broken(self, why: str) -> None:
+        """Handle that the agent does not read its input."""
         self._lost(f"the agent does not take its input: {why}")
 
     def _lost(self, reason: str) -> None:
@@ -271,6 +276,11 @@ class Link:
             self._nursery.start_soon(self._end_if_alive, reason)
 
     async def _end_if_alive(self, reason: str) -> None:
+        """End a process that has closed a pipe but does not exit within a moment.
+
+        Most processes that close a pipe are about to exit, and their exit status is the better
+        report.
+        """
         assert self._transport is not None
         with trio.move_on_after(self.limits.stdout_drain_s):
             await self._transport.wait()
@@ -279,6 +289,11 @@ class Link:
             self._owner.closing(self, reason)
 
     def _data(self, data: bytes) -> None:
+        """Pass output to the driver and its effects to the owner.
+
+        Until the handshake is over, the text is also examined: a program that prints usage help or
+        never writes a message is not an agent, and the wait for it ends early.
+        """
         if self._watcher is not None and self._watcher.on:
             self._watcher.received(data)
         if self.gone:
@@ -304,6 +319,7 @@ class Link:
         return size if size <= self.limits.message_bytes else 0
 
     def _eof(self) -> None:
+        """Pass on the end of the output. The process may live on without it."""
         if self._watcher is not None and self._watcher.on:
             self._watcher.happened("stdout_closed")
         self._owner.received(self, self.driver.receive_eof(), alive=False)
@@ -372,6 +388,7 @@ class Link:
         self._end()  # a process that survives SIGKILL is not waited for
 
     def _goodbye(self) -> None:
+        """Queue the protocol's shutdown message."""
         for effect in self.driver.shutdown_message():
             if isinstance(effect, Write):
                 self.write(effect.data, urgent=effect.urgent)

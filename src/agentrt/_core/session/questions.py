@@ -1,4 +1,19 @@
-"""The agent's questions, from the decision of the policy or a person to their single exit."""
+"""The questions of a session: shown to viewers, put to the policy, and answered exactly once.
+
+A question is a request of the agent for permission or for input, or one of agentrt itself
+(`ask_own`). `asked` shows it and consults the policy. Its answer can come from the policy, from a
+viewer, from a time limit or from the end of its turn; whichever is first closes it (`_close`), and
+`Conversation.resolve` makes the others void.
+
+A permission must survive a crash before the agent acts on it. With a store, an answer that allows
+is sent only when its event is stored (`UnsentUntilStored`); a denial is sent immediately, because
+it cannot do harm.
+
+Without a policy, the reader of the turn answers. Reading on without an answer rejects the question,
+so that a program that does not handle questions cannot hang (`reject_unanswered`).
+
+The limit on the time of a turn stands still while the policy has left the question to a person.
+"""
 
 from __future__ import annotations
 
@@ -154,6 +169,11 @@ class OpenQuestions:
         cwd: str,
         wall: Callable[[], float],
     ) -> None:
+        """Create the questions of a session. `policy` None: the reader of each turn answers.
+
+        `own_tools` decides about calls of the program's own tools, before the policy. `standing`
+        has the refusals that apply even if the agent does not ask.
+        """
         self._core = core
         self._host = host
         self._conversation = conversation
@@ -369,11 +389,13 @@ class OpenQuestions:
             self._close(request, DecisionAnswer(message=message), by="user", denied=True)
 
     def _check_store(self) -> None:
+        """Raise `StoreUnavailable` if a permission could not be stored now."""
         keeper = self._conversation.log.persister
         if keeper is not None:
             keeper.check()
 
     def _request(self, key: str) -> PermissionOpened:
+        """Return an open question. Raises `LocalProtocolError`."""
         request = self._conversation.items.open_request(key)
         if request is None:
             raise LocalProtocolError(f"no question {key!r} is open: it was answered or withdrawn")
@@ -492,6 +514,11 @@ class OpenQuestions:
         self._core.receive(self._encoded(key, DecisionAnswer()))
 
     def _encoded(self, key: str, answer: DecisionAnswer) -> list[Effect]:
+        """Return the effects that send an answer.
+
+        There are none for a question of this process, whose receiver is called instead, nor after
+        the end of the agent's process.
+        """
         if (answered := self._own.pop(key, None)) is not None:
             answered(answer, *self._answered_by.pop(key, ("", NO_ORIGIN)))
             return []
@@ -500,10 +527,12 @@ class OpenQuestions:
 
 
 def _outcome_of(answer: DecisionAnswer) -> str:
+    """Return the outcome for the log: `selected`, or `cancelled` without an option."""
     return "cancelled" if answer.option is None else "selected"
 
 
 def _record_denial(turn: TurnMachine | None, denial: Denial) -> None:
+    """Add a denial to the result of its turn."""
     if turn is not None:
         turn.denied += (denial,)
 

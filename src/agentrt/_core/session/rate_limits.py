@@ -45,6 +45,7 @@ class WaitForLimits:
     """
 
     def __init__(self, *, at_most_s: float) -> None:
+        """Allow waits of up to `at_most_s` seconds per turn."""
         number = isinstance(at_most_s, int | float) and not isinstance(at_most_s, bool)
         if not number or not 0 < at_most_s < math.inf:
             raise ValueError(f"at_most_s must be a number of seconds above 0, not {at_most_s!r}")
@@ -73,6 +74,11 @@ class RateLimitWait:
         wall: Callable[[], float],
         jitter: Callable[[], float] = random.random,
     ) -> None:
+        """Create the decision for a session. `wait` None: turns never wait.
+
+        `jitter` returns a number from 0 to 1, so that sessions with the same limit do not resume at
+        the same moment.
+        """
         self._core = core
         self._wait = wait
         self._state = state
@@ -153,6 +159,11 @@ def reset_time(data: Any, now: float) -> float | None:
 
 
 def _windows(data: Any, depth: int) -> Iterator[tuple[float | None, float]]:
+    """Yield the use in percent (None if unknown) and the reset time of each window in a report.
+
+    Agents report limits in different shapes, so times are searched by their names, at a limited
+    depth and for a limited number of members.
+    """
     if not isinstance(data, dict) or not depth:
         return
     used = data.get("used_percent", data.get("usedPercent"))

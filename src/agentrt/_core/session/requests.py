@@ -1,4 +1,10 @@
-"""Requests in both directions: agentrt's, outside turns, and the agent's for a service."""
+"""Requests in both directions, other than questions: agentrt's calls, and the agent's services.
+
+A call of agentrt gets an id here; its answer, an error of the driver or the end of the process is
+passed on to its caller, exactly once. A request of the agent is refused if too many are open, if
+the service is not offered, if the turn was stopped and the request would have an effect, or if a
+rule forbids it; otherwise the host starts a handler for it.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +43,10 @@ class OpenRequests:
         standing: Standing,
         cwd: str,
     ) -> None:
+        """Begin without requests.
+
+        `standing` has the rules that services for the agent must respect.
+        """
         self._core = core
         self._host = host
         self._limits = limits
@@ -64,6 +74,7 @@ class OpenRequests:
         self._core.receive(effects)
 
         def forget() -> None:
+            """Abandon the call. A later answer is ignored."""
             if self._calls.pop(id, None) is not None and self._core.driver is not None:
                 self._core.receive(self._core.driver.cancel_call(id))
 
@@ -95,6 +106,7 @@ class OpenRequests:
                 self._waiting.clear()
 
     def _serve(self, effect: ServiceRequested) -> None:
+        """Start a handler for a request, or refuse it."""
         limit = self._limits.open_requests
         if self._host.handlers_open >= limit:
             message = f"{limit} requests are open: wait for their answers"
@@ -137,6 +149,7 @@ class OpenRequests:
         return message
 
     def _dropped(self, method: str) -> None:
+        """Report a notification that was dropped: it has no answer that could say so."""
         message = f"the agent's notification {method} was dropped: too many wait to be handled"
         notice = Notice("warning", "notification_dropped", message)
         for each in self._repeats.worth_reporting(notice):

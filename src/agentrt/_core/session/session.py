@@ -226,6 +226,7 @@ class Session:
 
     @property
     def _known(self) -> SessionState:
+        """The state of the session, including events that are not stored yet."""
         return self._host.log.state
 
     # --- turns
@@ -307,6 +308,10 @@ class Session:
         check: bool,
         attended: bool,
     ) -> Turn:
+        """Make a turn for a prompt, in the context of this task with its budgets and telemetry.
+
+        `attended`: the program iterates over the turn and answers its questions.
+        """
         if when not in _WHENS:
             known = ", ".join(map(repr, _WHENS))
             raise LocalProtocolError(f"when={when!r} is not known; choose one of {known}")
@@ -458,6 +463,7 @@ class Session:
 
     @property
     def _stored_sessions(self) -> AgentSessions:
+        """The source of the agent's own sessions: a source of the host, else the agent itself."""
         return self._host.stored_sessions or AskedSessions(self._core)
 
     async def logout(self) -> None:

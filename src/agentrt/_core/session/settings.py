@@ -67,6 +67,10 @@ async def change(
     asked = _PendingCall(succeeded)
 
     def returned(answer: CallReturned) -> None:
+        """Take the answer.
+
+        One that comes after the caller has gone is shown as a notice if it fails.
+        """
         asked.returned(answer)
         if given_up:
             core.conversation.confirm(setting)
@@ -90,11 +94,13 @@ class _PendingCall:
     """A request to the agent, and its answer once it has come."""
 
     def __init__(self, succeeded: Callable[[], None]) -> None:
+        """Begin without an answer. `succeeded` is called as soon as a successful one comes."""
         self.done = trio.Event()
         self.answer: CallReturned | None = None
         self._succeeded = succeeded
 
     def returned(self, answer: CallReturned) -> None:
+        """Take the answer and wake the caller."""
         self.answer = answer
         if answer.error is None:
             self._succeeded()
@@ -120,6 +126,7 @@ class SessionSettings:
     """
 
     def __init__(self, host: SessionHost) -> None:
+        """Change the settings of this host's session."""
         self._host = host
         self._core = host.core
 
@@ -207,6 +214,7 @@ class SessionSettings:
         self._core.opening = structs.replace(self._core.opening, **changes)
 
     def _open_with_option(self, option: str, value: str | bool) -> None:
+        """Set an option for all later processes."""
         given = self._core.opening.options
         config = {**given.get("config", {}), option: value}
         self._open_with(options={**given, "config": config})
@@ -219,9 +227,11 @@ class SessionSettings:
         return self._core.ready
 
     def _known(self) -> Modes:
+        """Return the settings as last reported, also by an earlier process."""
         return self._core.conversation.modes
 
     def _note(self, modes: Modes) -> None:
+        """Show settings that will apply to the next process."""
         with self._core.step():
             self._core.conversation.show_modes(modes)
 
@@ -236,6 +246,10 @@ def _choice(what: str, wanted: str, offered: list[Choice]) -> str:
 
 
 def _changed(option: Option, value: str | bool) -> Option:
+    """Return an option with another value.
+
+    Raises `LocalProtocolError` for a value that it cannot have.
+    """
     if isinstance(value, str):
         value = _choice(f"value of {option.id!r}", value, option.choices)
     elif not isinstance(option.value, bool):
@@ -248,6 +262,8 @@ MAX_PAGES: Final = 100
 
 
 class _SessionFields(Struct, rename="camel"):
+    """An entry of the list of sessions, in the form that every driver returns."""
+
     session_id: str
     cwd: str | None = None
     title: str | None = None
@@ -255,6 +271,8 @@ class _SessionFields(Struct, rename="camel"):
 
 
 class _SessionPage(Struct, rename="camel"):
+    """A page of that list; `next_cursor` is None on the last one."""
+
     sessions: list[_SessionFields]
     next_cursor: str | None = None
 
@@ -263,6 +281,7 @@ class AskedSessions:
     """Asks a running agent for its sessions. Implements `AgentSessions`."""
 
     def __init__(self, core: SessionCore) -> None:
+        """Ask the agent of this session."""
         self._core = core
 
     async def list(self, cwd: str | None) -> list[AgentSession]:
@@ -329,6 +348,7 @@ def check_other(session: str, own: str | None) -> None:
 
 
 def _real(folder: str | None) -> str | None:
+    """Return a folder without links, as agents may report either form."""
     return None if folder is None else os.path.realpath(folder)
 
 

@@ -89,6 +89,7 @@ class Subscription:
 
     @property
     def _at_end(self) -> bool:
+        """True if `finish` was called and everything up to then was yielded."""
         return self._end is not None and self.seq >= self._end
 
     @property

@@ -49,6 +49,7 @@ class Tripwire:
     def __init__(
         self, core: Steps, conversation: Conversation, standing: Standing, *, cwd: str
     ) -> None:
+        """Watch the calls of a session. `cwd` is its folder, for rules with relative paths."""
         self._core = core
         self._conversation = conversation
         self._standing = standing
@@ -141,6 +142,11 @@ class Tripwire:
             self._judge(id, call)
 
     def _judge(self, id: str, call: _WatchedCall) -> None:
+        """Judge a call that has run, once, by each of its titles: any of them may be the command.
+
+        A call that the agent asked about is not judged. Some agents ask without naming the call;
+        those questions are matched by the tool and its input, each with one call.
+        """
         if call.judged:
             return
         call.judged = True
@@ -158,6 +164,7 @@ class Tripwire:
                 return
 
     def _request(self, id: str, call: _WatchedCall, titles: list[str]) -> PermissionRequest:
+        """Return a call as the permission request that the agent would have made."""
         return PermissionRequest(
             title=titles[0] if titles else "",
             tool=call.name,
@@ -221,6 +228,7 @@ def _merge(call: _WatchedCall, effect: ToolCalled) -> None:
 
 
 def _merge_content(call: _WatchedCall, content: list[ToolContent]) -> None:
+    """Add the changed files and the first content of a call."""
     changed = tuple(part.path for part in content if isinstance(part, Diff))
     call.changes = changed or call.changes
     if call.content is None and len(content) == 1:

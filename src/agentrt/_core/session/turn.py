@@ -1,4 +1,13 @@
-"""A turn as its owner sees it: a block, an iterator of events, and finally a result."""
+"""The handle of a turn: a block, and an iterator over the turn's events.
+
+The turn itself is a `TurnMachine` that the core runs, whether or not a handle exists; `Turn` only
+waits, reads and cancels. Waiting is polling without a timer: the handle's task sleeps in the host's
+`waiters`, which each batch of events wakes, and then looks at the machine.
+
+The iterator takes events that the cursor has already fetched without any other work, because a turn
+may have many thousands. `_ready` is empty whenever a step has more to do: after a question, which
+the next step rejects if it is unanswered, and after the end.
+"""
 
 from __future__ import annotations
 
@@ -138,6 +147,10 @@ class Turn:
         return self._tasks().cancel_scope
 
     def _tasks(self) -> TurnTasks:
+        """Return the nursery of the running turn.
+
+        Raises `LocalProtocolError` if the turn does not run.
+        """
         machine = self._machine
         tasks = self._host.tasks_of(machine) if self._core.turn is machine else None
         if tasks is None:
@@ -175,6 +188,11 @@ class Turn:
     # --- the block
 
     async def __aenter__(self) -> Turn:
+        """Send or queue the prompt, and wait until its turn has begun.
+
+        Raises the error of a prompt that was never sent. Cancelling this removes the prompt from
+        the queue, or stops the turn if it has just begun.
+        """
         machine = self._machine
         machine.unused = False
         await checkpoint_if_cancelled()  # before anything is sent
@@ -201,6 +219,11 @@ class Turn:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        """Wait for the end of the turn; after an exception, stop the turn first.
+
+        Raises, in this order: an error of a task in the turn's nursery, the loss of the turn's end
+        by the store, and with `check` the failure of the turn.
+        """
         machine = self._machine
         try:
             if error is None:
@@ -229,6 +252,7 @@ class Turn:
             self.raise_for_outcome()
 
     def _unstored(self) -> StoreError:
+        """Return the error for a turn whose end will never be stored."""
         keeper = self._host.keeper
         moved = None if keeper is None else keeper.moved
         return moved or StoreUnavailable("the turn is over, but could not be stored")
@@ -243,6 +267,7 @@ class Turn:
             await self._host.wait_for_end(machine)
 
     def _leave(self) -> None:
+        """Stop following the log: no task waits for the turn any more."""
         machine = self._machine
         machine.awaited = False
         if machine.cursor is not None:
@@ -262,6 +287,10 @@ class Turn:
         return self
 
     async def __anext__(self) -> Event:
+        """Return the next event. Cancelling this call loses none.
+
+        After the last event it is a checkpoint, unless other tasks have run during the iteration.
+        """
         pace, ready, clock = self._fairness, self._ready, self._clock
         if ready and clock() <= pace.until:
             await checkpoint_if_cancelled()
@@ -303,6 +332,10 @@ class Turn:
         return event
 
     def _begin_step(self) -> Cursor:
+        """Reject a question that was yielded and not answered, and return the cursor.
+
+        Raises `LocalProtocolError` outside of the turn's block.
+        """
         cursor = self._machine.cursor
         if cursor is None:
             raise LocalProtocolError("iterate a turn inside its `async with` block")
@@ -313,10 +346,12 @@ class Turn:
         return cursor
 
     def _check_stored(self) -> None:
+        """Raise if the rest of the turn's events will never be shown."""
         if self._host.lacks_its_end(self._machine):
             raise self._unstored()
 
     def _note(self, event: Event) -> None:
+        """Note a question or the end, after which the next step must do more."""
         self._ready = []  # the next step must do more than take a fetched event
         if isinstance(event, PermissionOpened):
             self._offered = event.request

@@ -18,6 +18,8 @@ Kind: TypeAlias = Literal["prompt", "steer", "allow"]
 
 
 class _UnsentMessage(Struct):
+    """A message that may be sent when the event `seq` is stored."""
+
     seq: int
     kind: Kind
     key: str
@@ -30,6 +32,7 @@ class UnsentUntilStored:
     """The messages that wait for the store, in order."""
 
     def __init__(self, log: Log) -> None:
+        """Begin without messages. `log` has the persister, if the session is stored."""
         self._log = log
         self._waiting: list[_UnsentMessage] = []
 

@@ -41,6 +41,7 @@ class Waiters:
     """
 
     def __init__(self) -> None:
+        """Begin without waiting tasks."""
         self.tasks: dict[Task, Callable[[], bool] | None] = {}
         self.callbacks: list[Callable[[], None]] = []
         """Called once, at the next `wake`, for readers in another event loop."""
@@ -55,6 +56,7 @@ class Waiters:
         self.tasks[task] = until
 
         def abort(_: RaiseCancelT) -> Abort:
+            """Leave the waiting place when the task is cancelled."""
             self.tasks.pop(task, None)
             return Abort.SUCCEEDED
 
@@ -86,7 +88,7 @@ class Waiters:
 class ReaderFairness:
     """Keeps a reader that always finds more events from blocking other tasks.
 
-    Each step notices a cancelled scope, and other tasks run at least once per `SLICE` of the
+    Each step notices a cancelled scope, and other tasks run at least once per `SLICE_S` of the
     reader's time. Until the time `until` the reader may take fetched events; before it fetches more
     it must call `step` or `wait`.
     """
@@ -94,6 +96,7 @@ class ReaderFairness:
     __slots__ = ("_clock", "_occupied", "_steps", "until", "waited")
 
     def __init__(self, clock: Callable[[], float]) -> None:
+        """Begin without a step. `clock` is Trio's."""
         self._clock = clock
         self._steps = 0
         self._occupied = False  # a task waits or yields in the middle of a step
@@ -163,6 +166,7 @@ class ReaderFairness:
 
 
 def _shared() -> LocalProtocolError:
+    """Return the error for two tasks that read from one iterator."""
     return LocalProtocolError(
         "another task already iterates over it; use one `session.subscribe()` per task"
     )
@@ -183,6 +187,7 @@ class TenantRateLimit:
     """
 
     def __init__(self) -> None:
+        """Begin without a limit."""
         self.events_per_s: float | None = None
         """Events per second; None means no limit."""
         self.waited_s: float = 0.0

@@ -24,6 +24,7 @@ class Database:
     """An open file. `mode`: read only, or read and write."""
 
     def __init__(self, path: Path, mode: Literal["ro", "rw"]) -> None:
+        """Connect to a file. `mode` is SQLite's `mode` of a URI: `ro` or `rw`."""
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
         self._connection = apsw.Connection(f"{path.as_uri()}?mode={mode}", flags=flags)
         self._connection.set_busy_timeout(_BUSY_TIMEOUT_MS)

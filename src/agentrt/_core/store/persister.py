@@ -1,4 +1,22 @@
-"""The path of one session into a store: its batches go to the writer, and are shown when stored."""
+"""The path of one session into a store: its batches go to the writer, and are shown when stored.
+
+A `LogPersister` sits between the two logs of a session (see `Log`). `put` gives a batch to the
+writer's thread; `committed`, called back in Trio's thread, appends it to the log that readers see.
+A batch carries the session's row if a value in it has changed, and, outside of turns, a checkpoint
+of everything since the last one (`Checkpoints`).
+
+A batch must survive a loss of power (`fsync`) if a command's answer or a message to the agent waits
+for it, and if the row changes. Batches of text alone need not: losing the last words of a running
+turn is acceptable.
+
+Back pressure is in bytes. Above `limits.store_session_bytes` for one session, or
+`limits.store_backlog_bytes` for all, reading from the agents stops until the writer has caught up
+(`wait_for_room`).
+
+A store that fails for longer than `limits.store_failure_timeout_s` is not waited for any more
+(`over`): the turn is failed, and the events stay unshown. `fenced` is the end for a session that
+another process has taken over.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +53,7 @@ def first_prompt(state: SessionState) -> str:
 
 
 def _beginning(content: Iterable[Block]) -> str:
+    """Return the beginning of a prompt's text, in one line."""
     return " ".join(plain_text(content).split())[:LISTED_PROMPT_CHARS]
 
 
@@ -196,6 +215,7 @@ class LogPersister:
         self._hurry = True
 
     def _first_prompt(self) -> str:
+        """Return the prompt for lists, which does not change after the first turn has begun."""
         if self._prompt:
             return self._prompt
         prompt, state = first_prompt(self._log.state), self._log.state
@@ -247,6 +267,7 @@ class LogPersister:
             self._progress = None
 
     async def _wait_for_progress(self) -> None:
+        """Wait until something is stored, or the state of the store changes."""
         if self._progress is None:
             self._progress = trio.Event()
         await self._progress.wait()

@@ -43,6 +43,11 @@ class SqliteReader(ReportingReader):
     """A reader of a file."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Open a file for reading.
+
+        Raises `Outdated` for a file of an older version, which only a writer migrates, and
+        `StoreError` for one of a newer version or that is not a store.
+        """
         self._path = Path(os.path.abspath(path))
         if not self._path.exists():
             raise StoreError(f"the store {self._path} does not exist")
@@ -64,6 +69,7 @@ class SqliteReader(ReportingReader):
             raise StoreError(f"{self._path} is not a store that this agentrt can read")
 
     def _execute(self, sql: str, args: Sequence[Any] = ()) -> list[Any]:
+        """Execute a statement, and return its rows."""
         return self._database.execute(sql, args)
 
     @contextlib.contextmanager
@@ -77,6 +83,7 @@ class SqliteReader(ReportingReader):
                 self._execute("ROLLBACK")
 
     def sessions(self, query: SessionQuery) -> list[StoreEntry]:
+        """Return the sessions that match a query, the latest first, in one page of the index."""
         where, args = PROMPTED, list[Any]()
         if query.before is not None:
             where += " AND (updated, id) < (?, ?)"
@@ -95,6 +102,10 @@ class SqliteReader(ReportingReader):
         return [entry_of(row) for row in rows]
 
     def find(self, prefix: str) -> list[StoreEntry]:
+        """Return the sessions with this id prefix, or else those whose agent's id begins with it.
+
+        The agent's id is in the encoded description, so the second search looks into all of them.
+        """
         prefix = clean(prefix)
         with self._reading():
             rows = self._execute(
@@ -209,15 +220,18 @@ class SqliteReader(ReportingReader):
         )
 
     def chats(self) -> dict[str, str]:
+        """Return the sessions by the names that clients gave them."""
         with self._reading():
             return dict(self._execute("SELECT name, session FROM chat"))
 
     def answers(self) -> list[CommandAnswer]:
+        """Return the stored answers to commands, the oldest first."""
         with self._reading():
             rows = self._execute("SELECT client, id, digest, body FROM answer ORDER BY at")
         return [CommandAnswer(*row) for row in rows]
 
     def answer(self, client: str, id: str) -> CommandAnswer | None:
+        """Return the stored answer to a command, or None."""
         with self._reading():
             rows = self._execute(
                 "SELECT client, id, digest, body FROM answer WHERE client=? AND id=?", (client, id)
@@ -225,11 +239,15 @@ class SqliteReader(ReportingReader):
         return CommandAnswer(*rows[0]) if rows else None
 
     def events(self, session: str, after: int) -> list[tuple[int, Event]] | None:
+        """Return the events after number `after` that are kept; None if there is no such
+        session.
+        """
         with self._reading():
             found = self._execute("SELECT num FROM session WHERE id=?", (session,))
             return self._events(found[0][0], after) if found else None
 
     def records(self, session: str, before: int | None, count: int) -> list[Record] | None:
+        """Return up to `count` records before number `before`; None if there is no such session."""
         with self._reading():
             found = self._execute("SELECT num FROM session WHERE id=?", (session,))
             return self._records(found[0][0], before, count) if found else None

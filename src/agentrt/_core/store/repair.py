@@ -123,12 +123,14 @@ def _repair(backend: SqliteBackend) -> Repaired:
 
 
 def _rename(path: Path, new: Path) -> None:
+    """Rename the file together with its write-ahead log and its shared memory."""
     for side in _SIDES:
         with suppress(FileNotFoundError):
             os.rename(f"{path}{side}", f"{new}{side}")
 
 
 def _is_sound(path: Path) -> bool:
+    """Return True if SQLite finds no damage. Raises `StoreError` for a file of another program."""
     database = Database(path, "ro")
     try:
         if database.execute("PRAGMA application_id") != [(APPLICATION_ID,)]:
@@ -177,6 +179,7 @@ def _copied(damaged: Database, backend: SqliteBackend, aside: Path) -> Repaired:
 def _put(
     backend: SqliteBackend, table: str, columns: Sequence[str], found: Iterable[list[Any]]
 ) -> None:
+    """Insert rows into the new file; those with a key that is there already are skipped."""
     names, places = ", ".join(columns), ", ".join("?" * len(columns))
     for rows in found:
         with backend.transaction():

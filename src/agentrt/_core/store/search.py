@@ -53,6 +53,11 @@ def words_of(typed: str) -> list[QueryWord]:
 
 
 def _word(text: str) -> QueryWord:
+    """Return a word of a query.
+
+    FTS5 finds it as the beginning of a word; LIKE finds it anywhere, for scripts without spaces and
+    for text without letters or digits.
+    """
     match = None
     if any(map(str.isalnum, text)) and not _UNSPACED.search(text):
         quoted = text.replace('"', '""')
@@ -97,12 +102,14 @@ def contains(text: str, words: Sequence[QueryWord]) -> bool:
 
 
 def _is_in(text: str, word: str, *, begins: bool) -> bool:
+    """Return True if a word occurs in a text; `begins`: only at the beginning of a word."""
     return (
         (re.search(rf"(?<![^\W_]){re.escape(word)}", text) is not None) if begins else word in text
     )
 
 
 def _place(text: str, word: str) -> int:
+    """Return the position of a word, preferably at the beginning of a word; -1 if there is none."""
     begun = re.search(rf"(?<![^\W_]){re.escape(word)}", text)
     return begun.start() if begun is not None else text.find(word)
 

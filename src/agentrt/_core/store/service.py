@@ -1,4 +1,18 @@
-"""The work of an open store: what the runtime and the server use of it."""
+"""The store as the rest of agentrt uses it: reading in threads, writing through the writer's queue.
+
+`StoreService` is the object that `open_store` yields. It reads through a `StoreReader` and writes
+by giving items to the `StoreWriter`, which commits them in order. Calls such as `create` and
+`claim` also go through that queue (`_call`), so each follows everything that was written before it.
+
+Three conditions of the store are distinguished. `trouble` is set from the first failed commit until
+one succeeds: no new work may start. `waited` is set after `limits.store_failure_timeout_s` of
+trouble: nothing waits any more, and running turns fail (`_watch`). `slow` is a state for viewers
+only (`_measure`).
+
+If several processes share the store, this one owns its sessions only as long as its lease lasts. A
+place taken under one lease must not be kept under the next (`_taken_under`), because another
+process may have claimed the session between the two.
+"""
 
 from __future__ import annotations
 
@@ -60,6 +74,7 @@ class _AnswerSource:
     place = SessionClaim(0, 0)
 
     def __init__(self) -> None:
+        """Begin without a stored answer."""
         self.stored = False
         self.progress = trio.Event()
 
@@ -77,6 +92,7 @@ class OpenSessions:
     """The sessions that this process stores now, by id."""
 
     def __init__(self, limits: Limits) -> None:
+        """Begin without sessions."""
         self._limits = limits
         self._persisters: dict[str, LogPersister] = {}
 
@@ -135,6 +151,11 @@ class StoreService(Store):
         membership: StoreMembership | None = None,
         cluster: Cluster | None = None,
     ) -> None:
+        """Create the service of an open store. `open_store` runs its tasks and the writer's thread.
+
+        `show_only_stored`: viewers see an event only when it is stored. `membership` and `cluster`
+        are given together, for a store that is shared.
+        """
         super().__init__(path, reader)
         self.backlog = 0
         self.trouble: StoreUnavailable | None = None
@@ -176,12 +197,14 @@ class StoreService(Store):
         return found
 
     async def delete(self, session: str) -> None:
+        """Delete a session that is not open here. Raises also `StoreError`."""
         if session in self._open:
             raise LocalProtocolError(f"the session {session!r} is open: close it first")
         if not await self._call(lambda backend: backend.delete(session)):
             raise SessionNotFound(f"no session {session!r} is stored")
 
     async def _index(self) -> None:
+        """Have the writer index everything that was committed."""
         await self._call(lambda backend: backend.catch_up())
 
     async def chats(self) -> dict[str, str]:
@@ -226,6 +249,7 @@ class StoreService(Store):
         """Import a session from another file. Raises `StoreError`."""
 
         def job(backend: Backend) -> None:
+            """Import the session, if the backend can do that."""
             if not isinstance(backend, ImportingBackend):
                 raise StoreError(f"{self.path} does not take sessions from other stores")
             backend.put(packed)
@@ -313,6 +337,7 @@ class StoreService(Store):
         def persist(
             session: PersistedSession, about: Callable[[], SessionDescription]
         ) -> LogPersister:
+            """Start storing. From now on the log's readers read `shown`."""
             nonlocal started
             started = LogPersister(
                 self, place, conversation, about, self._limits, checkpoints, session
@@ -355,12 +380,19 @@ class StoreService(Store):
         return self.membership is None or self._lease is not None
 
     async def _call(self, job: Job[T]) -> T:
+        """Run a job in the writer's thread, after everything queued before it, and return its
+        result.
+
+        Raises `StoreUnavailable` while the store fails. A job that was queued is done even if this
+        call is cancelled.
+        """
         if self.trouble is not None:
             raise self.trouble
         over = trio.Event()
         answer: list[Any] = []
 
         def done(result: Any, error: Exception | None) -> None:
+            """Take the result, in Trio's thread."""
             answer.extend((result, error))
             over.set()
 
@@ -377,9 +409,13 @@ class StoreService(Store):
 
     @property
     def status(self) -> StoreStatus:
+        """The state of the store."""
         return self._status
 
     def statistics(self) -> StoreStatistics:
+        """Return the counts since the store was opened. `size` is that of a file, in bytes,
+        else 0.
+        """
         return StoreStatistics(
             backlog=self.backlog,
             size=sum(map(_size, (self.path, f"{self.path}-wal"))),
@@ -424,6 +460,7 @@ class StoreService(Store):
         self._trouble_changed()
 
     def _trouble_changed(self) -> None:
+        """Wake everything that waits for the store, and update the status."""
         self._changed.set()
         self._changed = trio.Event()
         for answered in self._answering:
@@ -492,6 +529,7 @@ class StoreService(Store):
 
 
 def _size(path: str) -> int:
+    """Return the size of a file in bytes; 0 if it does not exist."""
     try:
         return os.stat(path).st_size
     except OSError:

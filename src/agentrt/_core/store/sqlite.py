@@ -5,11 +5,11 @@ it. All other connections only read: two connections that write or checkpoint at
 could damage the file, by a defect of SQLite before 3.51.3.
 
 **Data.** A `session` row has the present facts about a session and its `head`; `record` rows have
-its history, one for each closed part; `frame` rows have its events, in the order in which they were
-committed. A frame contains everything; rows and records are derived from the events and may be
-written later. `_late`, `_late_rows` and `_unindexed` have the data that is postponed, until the
-next flush that needs a transaction anyway, the amount exceeds a limit, or the file is closed. If
-the process ends before, `_prepare` derives the rows from the frames.
+the turns and items up to the head; `frame` rows have the events, in the order in which they were
+committed. Rows and records are derived from the events and may be written later. `_late`,
+`_late_rows` and `_unindexed` have the data that is postponed, until the next flush that needs a
+transaction anyway, the amount exceeds a limit, or the file is closed. If the process ends before,
+`_prepare` derives the rows from the frames.
 
 **Commits.** The usual flush only has frames and is one INSERT, which is atomic without BEGIN and
 COMMIT. `commit` is called from one thread, the store's writer.

@@ -37,6 +37,7 @@ class Store(ABC):
     """
 
     def __init__(self, path: str, reader: StoreReader) -> None:
+        """Create a store that reads with `reader`, one call at a time."""
         self.path = path
         """The path of the file, or the URL without its password; for another store its name."""
         self._reader = reader
@@ -113,6 +114,7 @@ class Store(ABC):
         """
 
     async def _load(self, session: str, last: int | None = None) -> LoadedSession:
+        """Load a session with all of its records or the `last` ones. Raises `SessionNotFound`."""
         found = await self._read(partial(self._reader.load, session, last))
         if found is None:
             raise SessionNotFound(f"no session {session!r} is stored")
@@ -123,4 +125,5 @@ class Store(ABC):
         """Index all text that was committed."""
 
     async def _read(self, read: Callable[[], T], *, abandon: bool = False) -> T:
+        """Call the reader in a thread. `abandon`: a cancelled caller does not wait for its end."""
         return await trio.to_thread.run_sync(read, limiter=self._limiter, abandon_on_cancel=abandon)

@@ -2,6 +2,14 @@
 
 No session waits for it while it runs. While one flush is being committed, the next one is gathered;
 text, which arrives in quick succession, is gathered a little longer.
+
+Items are put in Trio's thread and taken in the writer's. The queue is a `deque`, whose operations
+are atomic; two locks serve as wake-up signals. `_more` is released when items are there, and
+`_hurry` when a task waits for one of them. Both are released at the end of a pass of Trio's loop
+(`before_io_wait`), once for all items of the pass.
+
+A commit that fails is repeated until it succeeds, the store is found unusable, or the writer stops.
+Nothing after it is written in the meantime, so the order of events is kept.
 """
 
 from __future__ import annotations
@@ -194,6 +202,10 @@ class StoreWriter(trio.abc.Instrument):
         return stored
 
     def _next(self) -> Batch | WriterJob | None:
+        """Wait for the next item; None means that the writer must stop.
+
+        When nothing was written for `IDLE_S`, the backend does its postponed work.
+        """
         while not self._queue:
             self._more.acquire(blocking=False)  # clear it for items that were taken already
             if self._queue:
@@ -267,6 +279,7 @@ class StoreWriter(trio.abc.Instrument):
         return False
 
     def _call(self, call: WriterJob) -> None:
+        """Run a job and send its result or its error to Trio's thread."""
         try:
             if self._unusable is not None:
                 raise StoreUnavailable(f"the store cannot be written: {self._unusable}")
@@ -277,6 +290,7 @@ class StoreWriter(trio.abc.Instrument):
             self._call_soon(call.done, result, None)
 
     def _tidy(self) -> None:
+        """Let the backend delete old data, once per `TIDY_INTERVAL_S` at most."""
         now = time.monotonic()
         if self._unusable is None and now - self._tidied > TIDY_INTERVAL_S:
             self._tidied = now
@@ -321,6 +335,7 @@ def gathered(batches: Sequence[Batch]) -> Flush:
 
 
 def _fence(sources: Collection[BatchSource]) -> None:
+    """Report to sessions that they were taken over, in Trio's thread."""
     for source in sources:
         source.fenced(
             SessionMoved(
@@ -331,5 +346,6 @@ def _fence(sources: Collection[BatchSource]) -> None:
 
 
 def _acknowledge(committed: dict[BatchSource, int]) -> None:
+    """Report committed events to their sessions, in Trio's thread."""
     for source, last in committed.items():
         source.committed(last)
