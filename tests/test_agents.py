@@ -187,7 +187,7 @@ async def test_a_version_is_what_the_program_says(
     machine: Path, told: str, version: str | None
 ) -> None:
     agent = acp([str(program(machine / "agent", told))])
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         assert await agent_version(agent) == version
 
 
@@ -211,5 +211,5 @@ async def test_a_program_that_says_nothing_is_killed_with_all_it_started(
     monkeypatch.setattr(find, "VERSION_TIMEOUT_S", 0.2)
     monkeypatch.setenv("PATH", f"{machine}:{os.defpath}")
     agent = acp([str(program(machine / "agent", "sleep 300 & sleep 300"))])
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         assert await agent_version(agent) is None

@@ -132,7 +132,7 @@ async def until_gone(pid: int) -> None:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
         return
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         await trio.lowlevel.wait_readable(handle)
     os.close(handle)
 

@@ -87,7 +87,7 @@ async def test_what_was_said_before_a_crash_is_kept(demo: Demo, folder: Path) ->
     async with demo(status=1) as peer:
         await ready(peer)
         await peer.prompting("/crash")
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             await peer.process.wait()
         id = peer.session_id
     async with demo() as peer:

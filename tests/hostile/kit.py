@@ -122,7 +122,7 @@ async def works(session: agentrt.Session) -> None:
 
 async def until(session: agentrt.Session, condition: Callable[[], bool]) -> None:
     """Wait for something that the session's log will tell."""
-    with trio.fail_after(5), session.subscribe() as events:
+    with trio.fail_after(30), session.subscribe() as events:
         while not condition():
             await anext(events)
 

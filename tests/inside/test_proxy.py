@@ -104,7 +104,7 @@ async def ask(connect: Connect, head: bytes, more: bytes = b"") -> bytes:
     stream = await connect()
     async with stream:
         await stream.send_all(head)
-        with trio.fail_after(10):
+        with trio.fail_after(30):
             answer = bytes(await stream.receive_some(4096))
             if more:
                 await stream.send_all(more)
@@ -315,7 +315,7 @@ async def test_junk_ends_its_own_connection_only(junk: bytes) -> None:
         async with stream:
             await stream.send_all(junk)
             await stream.send_eof()
-            with trio.fail_after(10):
+            with trio.fail_after(30):
                 while await stream.receive_some(4096):
                     pass
         assert b" 200 " in await connect_to(connect, "api.example:443")

@@ -29,7 +29,7 @@ def everything(fd: int) -> bytes:
 
 async def test_lines_of_a_pipe_come_as_they_are_written() -> None:
     reading, writing = os.pipe()
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         os.write(writing, b"one\r\ntw")
         reader = LineReader(reading)
         assert await reader.readline() == "one"
@@ -46,7 +46,7 @@ async def test_files_and_the_null_device_can_be_read(tmp_path: Path) -> None:
     file.write_text("one\ntwo")
     for path, lines in ((str(file), ["one", "two"]), (os.devnull, [])):
         fd = os.open(path, os.O_RDONLY)
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             assert await read_lines(LineReader(fd)) == lines
         os.close(fd)
     fd = os.open(file, os.O_RDONLY)
@@ -56,7 +56,7 @@ async def test_files_and_the_null_device_can_be_read(tmp_path: Path) -> None:
 
 async def test_everything_is_written_in_order_before_the_block_is_left() -> None:
     reading, writing = os.pipe()
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with open_output(writing) as out:
             for number in range(1000):
                 out.write(f"{number}\n")
@@ -68,7 +68,7 @@ async def test_everything_is_written_in_order_before_the_block_is_left() -> None
 
 async def test_a_writer_waits_for_room_when_nobody_reads() -> None:
     reading, writing = os.pipe()
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with open_output(writing) as out:
             out.write("x" * (BUFFER_BYTES + 100_000))
             assert out.full
@@ -96,7 +96,7 @@ async def test_a_reader_that_goes_away_is_reported_once_and_then_nothing_is_kept
         told.append(error)
         closed.set()
 
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with open_output(writing, on_closed=on_closed) as out:
             out.write("x" * size)
             await closed.wait()

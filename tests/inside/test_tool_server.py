@@ -55,7 +55,7 @@ class Client:
 
 @asynccontextmanager
 async def client_of(server: ToolServer) -> AsyncIterator[Client]:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
             yield Client(server, nursery)
             await trio.lowlevel.checkpoint()

@@ -19,8 +19,11 @@ from inside.process import AgentProcess
 QUICK = Limits(stdin_close_grace_s=0.1, terminate_grace_s=0.1, kill_wait_s=2.0, stdout_drain_s=0.1)
 """For agents that use up the steps of the ladder: real processes keep real time."""
 
-PATIENT = Limits(stdin_close_grace_s=4.0, terminate_grace_s=1.0, kill_wait_s=2.0)
+PATIENT = Limits(stdin_close_grace_s=20.0, terminate_grace_s=1.0, kill_wait_s=2.0)
 """For agents that are to do something within a step, on a machine that may be busy."""
+
+ENDS_AT_SIGTERM = Limits(stdin_close_grace_s=0.1, terminate_grace_s=20.0, kill_wait_s=2.0)
+"""For agents that stay when their input ends: SIGTERM must reach them before the next step."""
 
 WRITE_BEHIND_A_CHILD = """
 for i in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19; do
@@ -85,7 +88,7 @@ def running(pid: int) -> bool:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for something of another process, of which there is no event; five seconds at most."""
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         while not condition():  # noqa: ASYNC110
             await trio.sleep(0.01)
 

@@ -15,7 +15,17 @@ from pathlib import Path
 import psutil
 import pytest
 import trio.testing
-from child_programs import PATIENT, QUICK, Lines, python, running, sh, started, until_gone
+from child_programs import (
+    ENDS_AT_SIGTERM,
+    PATIENT,
+    QUICK,
+    Lines,
+    python,
+    running,
+    sh,
+    started,
+    until_gone,
+)
 
 from agentrt import Limits
 from agentrt.errors import AgentNotFound, AgentStartError
@@ -92,7 +102,7 @@ async def test_what_is_too_long_for_the_system_is_named(
 
 
 async def test_the_environment_is_what_was_given_and_the_marker() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(["/usr/bin/env"], env={"A": "1"}) as agent:
             lines = Lines(agent)
             assert await lines.next() == "A=1"
@@ -101,7 +111,7 @@ async def test_the_environment_is_what_was_given_and_the_marker() -> None:
 
 
 async def test_the_marker_of_a_host_above_is_kept() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(sh(f"echo ${MARKER}"), env={**os.environ, MARKER: "up:1"}) as agent:
             outer, own = (await Lines(agent).next()).split(",")
     assert outer == "up:1"
@@ -123,7 +133,7 @@ async def test_every_waiter_learns_the_exit_status(script: str, status: int) -> 
     async def wait() -> None:
         seen.append(await agent.wait())
 
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(sh(f"read line; {script}")) as agent:
             async with trio.open_nursery() as nursery:
                 for _ in range(3):
@@ -135,7 +145,7 @@ async def test_every_waiter_learns_the_exit_status(script: str, status: int) -> 
 
 
 async def test_exit_is_known_although_a_grandchild_holds_stdout_open() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(sh("sleep 60 & echo last words; exit 3")) as agent:
             assert await agent.wait() == 3
             lines = Lines(agent)
@@ -144,7 +154,7 @@ async def test_exit_is_known_although_a_grandchild_holds_stdout_open() -> None:
 
 
 async def test_a_grandchild_that_writes_for_ever_does_not_keep_stdout_open() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(sh("yes & exit 0")) as agent:
             await read_loop(agent, lambda data: None, lambda: None)
 
@@ -157,7 +167,7 @@ if os.fork():
     os._exit(0)
 os.execvp("sleep", ["sleep", "60"])
 """)
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(program) as agent:
             await agent.wait()
             await trio.sleep(2 * QUICK.stdout_drain_s)
@@ -170,7 +180,7 @@ os.execvp("sleep", ["sleep", "60"])
 async def test_whoever_sees_the_exit_sees_the_end_of_stderr() -> None:
     seen: list[tuple[int | None, str]] = []
     for _ in range(30):
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             async with started(sh("read line; echo oops >&2; exit 1")) as agent:
 
                 def look(agent: AgentProcess = agent) -> None:
@@ -195,7 +205,7 @@ async def test_a_process_without_a_pidfd_is_waited_for_all_the_same(
         raise OSError(errno.ENOSYS, "an older kernel")
 
     monkeypatch.setattr(os, "pidfd_open", refused)
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(sh("setsid sleep 60 & echo $!; read line; exit 7")) as agent:
             orphan = int(await Lines(agent).next())
             agent.close_stdin()
@@ -208,7 +218,7 @@ async def test_a_system_that_gives_no_status_without_reaping_gives_it_all_the_sa
 ) -> None:
     """Python on macOS has no `waitid` before 3.13."""
     monkeypatch.setattr(type(LAYER), "exit_status", lambda self, pid: None)
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(sh("setsid sleep 60 & echo $!; read line; exit 7")) as agent:
             orphan = int(await Lines(agent).next())
             agent.close_stdin()
@@ -220,7 +230,7 @@ async def test_a_system_that_gives_no_status_without_reaping_gives_it_all_the_sa
 async def test_the_status_is_known_although_the_host_ignores_its_children() -> None:
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             async with started(sh("exit 7")) as agent:
                 assert await agent.wait() == 0  # as `subprocess` has it
     finally:
@@ -233,7 +243,7 @@ async def test_the_status_is_known_although_the_host_ignores_its_children() -> N
 async def test_a_flood_on_stderr_does_not_hold_up_the_answer() -> None:
     seen: list[bytes] = []
     program = python("import os; os.write(2, b'e' * 2**20 + b'last'); print('answer')")
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(program, on_stderr=seen.append) as agent:
             assert await Lines(agent).next() == "answer"
             await agent.wait()
@@ -245,7 +255,7 @@ async def test_what_was_written_to_stderr_before_an_answer_is_there_with_it() ->
     program = python(
         "import os, sys; os.write(2, b'why'); print('no', flush=True); sys.stdin.read()"
     )
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(program) as agent:
             while (answer := agent.read_nowait()) is None:
                 time.sleep(0.01)  # noqa: ASYNC251 - no task is to run meanwhile
@@ -253,7 +263,7 @@ async def test_what_was_written_to_stderr_before_an_answer_is_there_with_it() ->
 
 
 async def test_stderr_may_be_any_bytes() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(sh(r"printf 'caf\351\n' >&2")) as agent:
             await agent.wait()
             assert agent.stderr_tail() == "caf�\n"
@@ -266,14 +276,14 @@ async def test_a_failing_stderr_callback_is_logged_and_stderr_is_read_on(
         raise ValueError("the callback's own")
 
     program = python("import os; os.write(2, b'e' * 2**20); print('answer')")
-    with trio.fail_after(5), caplog.at_level(logging.ERROR, "agentrt"):
+    with trio.fail_after(30), caplog.at_level(logging.ERROR, "agentrt"):
         async with started(program, on_stderr=fail) as agent:
             assert await Lines(agent).next() == "answer"
     assert "on_stderr failed" in caplog.text
 
 
 async def test_writing_to_an_agent_that_is_gone_is_a_broken_resource() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(sh("exit 0")) as agent:
             await agent.wait()
             await agent.wait_writable()
@@ -282,7 +292,7 @@ async def test_writing_to_an_agent_that_is_gone_is_a_broken_resource() -> None:
 
 
 async def test_closing_stdin_wakes_the_one_who_waits_for_it() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(["sleep", "60"]) as agent, trio.open_nursery() as nursery:
             while agent.write_nowait(b"x" * 65536):
                 pass
@@ -299,7 +309,7 @@ async def test_closing_stdin_wakes_the_one_who_waits_for_it() -> None:
 
 
 async def test_an_agent_that_leaves_at_the_end_of_its_input_gets_no_signal() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(sh("trap 'exit 99' TERM; echo; cat; exit 7"), limits=PATIENT) as agent:
             await Lines(agent).next()
     assert agent.returncode == 7
@@ -360,28 +370,28 @@ def test_a_fork_of_a_forked_host_keeps_its_own_descriptors() -> None:
 
 async def test_an_agent_with_much_to_say_can_leave_although_nobody_listens_any_more() -> None:
     program = python("import os, sys; os.write(1, b'x' * 2**20); sys.stdin.read(); sys.exit(7)")
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(program, limits=PATIENT) as agent:
             await agent.wait_readable()
     assert agent.returncode == 7
 
 
 async def test_an_agent_that_ignores_the_end_of_its_input_is_terminated() -> None:
-    with trio.fail_after(5):
-        async with started(["sleep", "60"]) as agent:
+    with trio.fail_after(30):
+        async with started(["sleep", "60"], limits=ENDS_AT_SIGTERM) as agent:
             pass
     assert agent.returncode == -signal.SIGTERM
 
 
 async def test_an_agent_that_ignores_sigterm_is_killed() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(sh("trap '' TERM; echo; while :; do sleep 60; done")) as agent:
             await Lines(agent).next()
     assert agent.returncode == -signal.SIGKILL
 
 
 async def test_a_stopped_agent_is_killed() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(["cat"]) as agent:
             os.kill(agent.pid, signal.SIGSTOP)
     assert agent.returncode == -signal.SIGKILL
@@ -390,14 +400,14 @@ async def test_a_stopped_agent_is_killed() -> None:
 @pytest.mark.parametrize("step", ["stdin_close_grace_s", "terminate_grace_s"])
 async def test_a_step_of_no_time_is_still_made(step: str) -> None:
     limits = Limits(**{"stdin_close_grace_s": 0.1, "terminate_grace_s": 0.1, step: 0.0})
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(["sleep", "60"], limits=limits) as agent:
             pass
     assert agent.returncode in {-signal.SIGTERM, -signal.SIGKILL}
 
 
 async def test_a_kill_without_time_to_look_around_still_kills_the_agent() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(sh("trap '' TERM; echo; while :; do sleep 60; done")) as agent:
             await Lines(agent).next()
             with trio.move_on_after(0):
@@ -408,7 +418,7 @@ async def test_a_kill_without_time_to_look_around_still_kills_the_agent() -> Non
 async def test_the_goodbye_goes_ahead_of_prompts_and_the_end_of_input_behind_it() -> None:
     # The agent reads nothing before it is told to, so that all of it waits in the writer.
     program = sh("trap 'cat; exit 7' USR1; echo; while :; do sleep 0.01; done")
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(program, limits=PATIENT) as agent:
             lines = Lines(agent)
             await lines.next()
@@ -433,17 +443,17 @@ async def test_the_goodbye_goes_ahead_of_prompts_and_the_end_of_input_behind_it(
 
 
 async def test_a_goodbye_that_does_not_get_through_does_not_stop_the_ladder() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(["sleep", "60"]) as agent, trio.open_nursery() as nursery:
             writer = LineWriter(agent, outbox=2**20, write_timeout=60)
             nursery.start_soon(writer.run)
             writer.write(b"x" * 300_000 + b"\n")
-            await close(agent, QUICK, writer=writer)
+            await close(agent, ENDS_AT_SIGTERM, writer=writer)
             assert agent.returncode == -signal.SIGTERM
 
 
 async def test_cancelling_the_block_ends_the_agent_all_the_same() -> None:
-    with trio.fail_after(5), trio.CancelScope() as scope:
+    with trio.fail_after(30), trio.CancelScope() as scope:
         async with started(sh("trap '' TERM; echo; while :; do sleep 60; done")) as agent:
             await Lines(agent).next()
             scope.cancel()
@@ -462,7 +472,7 @@ async def test_an_error_of_the_block_comes_out_as_it_is() -> None:
 async def test_two_closers_do_not_send_sigterm_twice(tmp_path: Path) -> None:
     log = tmp_path / "log"
     program = sh(f"trap 'echo term >> {log}' TERM; echo; while :; do sleep 0.05; done")
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(program) as agent, trio.open_nursery() as nursery:
             await Lines(agent).next()
             for _ in range(2):
@@ -488,8 +498,8 @@ async def test_where_no_process_is_shown_the_group_is_ended(
 ) -> None:
     monkeypatch.setattr(type(LAYER), "list_ids", lambda self: [])
     monkeypatch.setattr(type(LAYER), "read_stat", lambda self, pid: None)
-    with trio.fail_after(5):
-        async with started(sh("sleep 60 & echo $!; wait")) as agent:
+    with trio.fail_after(30):
+        async with started(sh("sleep 60 & echo $!; wait"), limits=ENDS_AT_SIGTERM) as agent:
             child = int(await Lines(agent).next())
         assert agent.returncode == -signal.SIGTERM
         await until_gone(child)

@@ -13,8 +13,8 @@ import psutil
 import pytest
 import trio
 from child_programs import (
+    ENDS_AT_SIGTERM,
     PATIENT,
-    QUICK,
     WRITE_BEHIND_A_CHILD,
     Lines,
     check_none_went_on,
@@ -70,7 +70,7 @@ async def grandchild_of(agent: AgentProcess) -> int:
     ["read line", pytest.param("trap '' TERM; while :; do sleep 60; done", marks=pytest.mark.slow)],
 )
 async def test_a_grandchild_is_ended_when_the_agent_is_closed(script: str, leaving: str) -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(sh(f"{script}\n{leaving}")) as agent:
             grandchild = await grandchild_of(agent)
         assert not running(grandchild)
@@ -78,7 +78,7 @@ async def test_a_grandchild_is_ended_when_the_agent_is_closed(script: str, leavi
 
 @every_tie
 async def test_a_grandchild_is_ended_although_the_agent_was_killed(script: str) -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(sh(f"{script}\nread line")) as agent:
             grandchild = await grandchild_of(agent)
             os.kill(agent.pid, signal.SIGKILL)
@@ -88,7 +88,7 @@ async def test_a_grandchild_is_ended_although_the_agent_was_killed(script: str) 
 
 
 async def test_what_a_killed_agent_left_behind_is_not_given_time_to_finish() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(sh("setsid sleep 60 & echo $!; read line"), limits=PATIENT) as agent:
             grandchild = await grandchild_of(agent)
             os.kill(agent.pid, signal.SIGKILL)
@@ -99,7 +99,7 @@ async def test_what_a_killed_agent_left_behind_is_not_given_time_to_finish() -> 
 
 
 async def test_a_grandchild_that_cut_every_tie_was_noted_before_the_agent_left() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(sh("env -i setsid sleep 60 & echo $!; read line")) as agent:
             grandchild = await grandchild_of(agent)
         assert not running(grandchild)
@@ -116,7 +116,7 @@ async def test_what_starts_others_when_it_is_terminated_is_ended_with_them(
     log = tmp_path / "pids"
     heir = f"{environment} setsid sh -c 'echo \\$\\$ >> {log}; exec sleep 60' &"
     script = f'trap "{heir}" TERM; echo; while :; do sleep 0.05; done'
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(
             sh(script), limits=Limits(stdin_close_grace_s=0.1, terminate_grace_s=1.0)
         ) as agent:
@@ -128,9 +128,8 @@ async def test_what_starts_others_when_it_is_terminated_is_ended_with_them(
 async def test_what_is_in_a_session_of_its_own_gets_sigterm_too(tmp_path: Path) -> None:
     log = tmp_path / "log"
     child = f"trap 'echo terminated > {log}; exit' TERM; echo; while :; do sleep 0.05; done"
-    limits = Limits(stdin_close_grace_s=0.1, terminate_grace_s=2.0)
-    with trio.fail_after(5):
-        async with started(["setsid", "-f", *sh(child)], limits=limits) as agent:
+    with trio.fail_after(30):
+        async with started(["setsid", "-f", *sh(child)], limits=ENDS_AT_SIGTERM) as agent:
             await Lines(agent).next()
     assert log.read_text() == "terminated\n"
 
@@ -144,7 +143,7 @@ async def test_nobody_goes_on_because_its_child_was_killed_first(tmp_path: Path)
 async def test_an_orphan_may_end_by_itself_before_it_is_signalled(tmp_path: Path) -> None:
     log = tmp_path / "log"
     script = f"setsid sh -c 'trap \"\" TERM; cat <&3; echo saved > {log}' 3<&0 & echo; read line"
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(sh(script), limits=PATIENT) as agent:
             await Lines(agent).next()
     assert log.read_text() == "saved\n"
@@ -152,7 +151,7 @@ async def test_an_orphan_may_end_by_itself_before_it_is_signalled(tmp_path: Path
 
 async def test_an_agent_stays_a_zombie_until_what_it_left_is_gone() -> None:
     """So that its number, and with it its group's and its session's, cannot be used again."""
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(sh("sleep 60 & exit 0")) as agent:
             await agent.wait()
             assert psutil.Process(agent.pid).status() == psutil.STATUS_ZOMBIE
@@ -161,7 +160,7 @@ async def test_an_agent_stays_a_zombie_until_what_it_left_is_gone() -> None:
 
 async def test_closing_one_agent_leaves_the_others_alone() -> None:
     script = "setsid sleep 60 & echo $!; read line"
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(sh(script)) as first:
             kept = int(await Lines(first).next())
             async with started(sh(script)) as second:
@@ -172,7 +171,7 @@ async def test_closing_one_agent_leaves_the_others_alone() -> None:
 
 
 async def test_a_process_that_has_the_number_of_another_is_not_signalled() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(["cat"]) as agent:
             found = identify(agent.pid)
             assert found is not None
@@ -187,7 +186,7 @@ async def test_a_process_that_has_the_number_of_another_is_not_signalled() -> No
 async def test_a_program_of_any_name_is_found(tmp_path: Path) -> None:
     name = tmp_path / "a) Z 1 (b"
     shutil.copy("/usr/bin/sleep", name)
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(sh(f"setsid '{name}' 60 & echo $!; read line")) as agent:
             grandchild = int(await Lines(agent).next())
             assert running(grandchild)
@@ -204,7 +203,7 @@ else:
     os.setsid()
     os.execvp("sleep", ["sleep", "60"])
 """)
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(program, env=environment) as agent:
             grandchild = await grandchild_of(agent)
             await agent.wait()
@@ -213,7 +212,7 @@ else:
 
 async def test_a_walk_that_hangs_does_not_stop_the_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "SCAN_TIMEOUT_S", 0.1)
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with started(["sleep", "60"]) as agent:
 
             async def hang() -> None:
@@ -221,7 +220,7 @@ async def test_a_walk_that_hangs_does_not_stop_the_ladder(monkeypatch: pytest.Mo
 
             with monkeypatch.context() as patch:
                 patch.setattr(agent, "note", hang)
-                await close(agent, QUICK)
+                await close(agent, ENDS_AT_SIGTERM)
             assert await agent.wait() == -signal.SIGTERM
 
 

@@ -255,7 +255,7 @@ async def test_the_folder_is_looked_at_before_each_start(place: Place) -> None:
         for process in psutil.Process().children(recursive=True):
             if str(place.log) in process.cmdline():
                 process.kill()
-        with trio.fail_after(10):
+        with trio.fail_after(30):
             async for _ in session.subscribe(after=0):
                 if session.state.phase == "dead":
                     break

@@ -205,7 +205,7 @@ async def test_a_killed_program_cancels_its_calls() -> None:
 
 
 async def test_the_program_ends_with_the_endpoint() -> None:
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         async with trio.open_nursery() as turn:
             block = serve_tools(ToolServer([echo]), turn.start_soon)
             endpoint = await block.__aenter__()

@@ -50,7 +50,7 @@ async def opened(place: Place, agent: str = "gemini", **options: Any) -> AsyncIt
 
 async def question(session: Session, number: int = 1) -> PermissionOpened:
     """Wait for a question of the session."""
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         async for event in session.subscribe(after=0):
             if isinstance(event, PermissionOpened):
                 number -= 1
@@ -61,7 +61,7 @@ async def question(session: Session, number: int = 1) -> PermissionOpened:
 
 async def started(session: Session) -> None:
     """Wait until the agent runs."""
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         async for _ in session.subscribe(after=session.log.seq - 1):
             if session.state.phase in ("idle", "running"):
                 return
@@ -440,7 +440,7 @@ def end_agent(place: Place) -> None:
 
 
 async def dead(session: Session) -> None:
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         async for _ in session.subscribe(after=0):
             if session.state.phase == "dead":
                 return
@@ -500,7 +500,7 @@ async def test_files_that_an_agent_writes_in_a_turn_are_reported_at_its_end(
         await session.run("hi")
         assert not notices(session, "project_files_changed")
         await session.run("run cp opencode.json opencode.jsonc")
-        with trio.fail_after(10):
+        with trio.fail_after(30):
             while not notices(session, "project_files_changed"):
                 await session.run("hi")
         [told] = notices(session, "project_files_changed")

@@ -32,7 +32,7 @@ async def answered(session: agentrt.Session, prompt: str, option: str) -> tuple[
 
 async def narrowed(session: agentrt.Session) -> None:
     """Wait until access that was given for a turn has been taken back."""
-    with trio.fail_after(10), session.subscribe(after=0) as events:
+    with trio.fail_after(30), session.subscribe(after=0) as events:
         async for event in events:
             if isinstance(event, Notice) and event.code == "sandbox_narrowed":
                 return
