@@ -101,6 +101,7 @@ class CommandOutput:
             self._take(token)
 
     def _take(self, token: re.Match[str]) -> None:
+        """Apply one token of the output. One that is neither text nor understood does nothing."""
         if token["text"] is not None:
             self._write(plain(token["text"]))
         elif token["control"] is not None:
@@ -125,6 +126,10 @@ class CommandOutput:
     # --- text
 
     def _write(self, text: str) -> None:
+        """Write text at the cursor. A wide character takes two cells, the second of them empty.
+
+        Plain ASCII, which most output is, is written in pieces instead of character by character.
+        """
         if text.isascii():
             while text:
                 if self._column >= ROW_COLUMNS:
@@ -142,6 +147,11 @@ class CommandOutput:
                 self._combine(character)
 
     def _put(self, cells: list[str]) -> None:
+        """Put cells at the cursor, and fill the space before them.
+
+        If half of a wide character is overwritten, its other half becomes a blank, as in a
+        terminal.
+        """
         row, looks = self._cells[self._row], self._looks[self._row]
         start, end = self._column, self._column + len(cells)
         if start > len(row):
@@ -156,12 +166,16 @@ class CommandOutput:
         self._column = end
 
     def _combine(self, mark: str) -> None:
+        """Add a mark to the character before the cursor. The number of marks in a cell is
+        limited.
+        """
         row, at = self._cells[self._row], min(self._column, len(self._cells[self._row])) - 1
         at -= at > 0 and not row[at]
         if at >= 0 and len(row[at]) < CELL_CHARS:
             row[at] += mark
 
     def _runs(self, number: int) -> list[Run]:
+        """Return a row in runs of one look, without the blanks at its end."""
         runs: list[Run] = []
         start, row, looks = 0, self._cells[number], self._looks[number]
         while start < len(row):
@@ -179,6 +193,11 @@ class CommandOutput:
     # --- the cursor
 
     def _control(self, character: str) -> None:
+        """Apply a newline, carriage return, tab or backspace.
+
+        A newline also returns to the first column, as the line discipline of a terminal makes it
+        do.
+        """
         if character == "\n":
             self._row += 1
             if self._row == len(self._cells):
@@ -192,6 +211,9 @@ class CommandOutput:
             self._column = max(0, self._column - 1)
 
     def _add_row(self) -> None:
+        """Add a row at the end. Old rows are forgotten many at a time, because each time copies the
+        others.
+        """
         self._cells.append([])
         self._looks.append([])
         if self._kept is not None and len(self._cells) > 2 * self._kept + REACHABLE_ROWS:
@@ -200,6 +222,7 @@ class CommandOutput:
             self.forgotten += old
 
     def _forget(self, rows: int) -> None:
+        """Remove rows at the beginning, and move the cursor and the saved position along."""
         del self._cells[:rows], self._looks[:rows]
         self._row = max(0, self._row - rows)
         self._saved = self._saved[0] - rows, self._saved[1]
@@ -244,14 +267,17 @@ class CommandOutput:
         return max(0, len(self._cells) - REACHABLE_ROWS)
 
     def _to_row(self, row: int) -> None:
+        """Move the cursor to a row, within the rows that a command can reach."""
         self._row = min(max(self._top, row), self._top + REACHABLE_ROWS - 1)
         while self._row >= len(self._cells):
             self._add_row()
 
     def _to_column(self, column: int) -> None:
+        """Move the cursor to a column, at most to `MAX_COLUMN` or the end of a longer row."""
         self._column = min(max(0, column), max(MAX_COLUMN, len(self._cells[self._row])))
 
     def _save_or_return(self, *, save: bool) -> None:
+        """Save the position of the cursor, or return to the saved one."""
         if save:
             self._saved = self._row, self._column
         else:
@@ -261,6 +287,7 @@ class CommandOutput:
     # --- erasing
 
     def _erase_line(self, what: int) -> None:
+        """Erase the row from the cursor on (0), up to the cursor (1) or completely (2)."""
         row, looks = self._cells[self._row], self._looks[self._row]
         if what == 2:
             row.clear()
@@ -277,6 +304,9 @@ class CommandOutput:
             looks[:width] = [""] * width
 
     def _erase_rows(self, what: int) -> None:
+        """Erase the rows from the cursor on (0), up to the cursor (1) or all that can be reached
+        (2).
+        """
         if what == 0:
             del self._cells[self._row + 1 :], self._looks[self._row + 1 :]
             self._erase_line(0)
@@ -350,6 +380,10 @@ class _Attributes:
         return self._look()
 
     def _look(self) -> str:
+        """Return the look for the attributes.
+
+        A foreground that might be invisible on the terminal's own background is left out.
+        """
         text, ground = self._colours
         parts = sorted(self._on)
         if text is not None and text != ground and not (ground is None and text in _INVISIBLE):
@@ -374,6 +408,7 @@ def _wide_colour(codes: list[int]) -> tuple[int | None, int]:
 
 
 def _of_256(number: int) -> int:
+    """Return the nearest of the sixteen colours for one of 256."""
     if number < 16:
         return number
     if number >= 232:
@@ -385,6 +420,7 @@ def _of_256(number: int) -> int:
 
 @lru_cache(maxsize=1024)
 def _nearest(red: int, green: int, blue: int) -> int:
+    """Return the number of the colour among the sixteen that is nearest in RGB."""
     wanted = red, green, blue
 
     def distance(number: int) -> int:

@@ -170,10 +170,16 @@ def text_of(content: Iterable[Block]) -> str:
 
 
 def _file_name(uri: str) -> str:
+    """Return the name of the file that a URI names."""
     return unquote(uri.rpartition("/")[2])
 
 
 def _found(name: str, cwd: str) -> Path | None:
+    """Return the file or directory that a name in a prompt means, if it exists.
+
+    A name may be anything that the user typed, so errors of the file system mean that it is not
+    one.
+    """
     try:
         path = Path(os.path.abspath(os.path.join(cwd, os.path.expanduser(name))))
         return path if name and path.exists() else None

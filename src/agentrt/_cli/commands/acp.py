@@ -132,6 +132,7 @@ async def _session_named(server: ServerAddress, token: str, prefix: str, limits:
 async def _talk(
     peer: StdioPeer, source: trio.abc.ReceiveStream, sink: trio.abc.SendStream, limits: Limits
 ) -> int:
+    """Serve the editor, and return the exit status for the way in which that ended."""
     try:
         why = await serve_streams(peer, source, sink, limits=limits)
     except trio.BrokenResourceError:
@@ -158,10 +159,16 @@ class TerminalStores:
         self._setup = setup
 
     def _files(self) -> list[StoreAddress]:
+        """Return the stores to search: the one that `--store` names, or all that exist."""
         return store_files(self._setup.store, self._setup.config)
 
     async def sessions(self, cwd: str | None) -> CommandFields:
+        """List the stored sessions of all files, the newest last. The files are read in a
+        thread.
+        """
+
         def read() -> list[StoredRef]:
+            """Read the entries of the files."""
             return listed(self._files(), cwd=cwd, limit=None)[0]
 
         refs = await trio.to_thread.run_sync(read)
@@ -182,6 +189,8 @@ class TerminalStores:
         }
 
     async def fetch(self, session: str) -> CommandFields:
+        """Move a session into this process's store, if its id is exactly this one."""
+
         def read() -> StoredRef:
             return find(self._files(), session)
 

@@ -71,6 +71,7 @@ class _AttachedPrompt(OnePrompt):
 
     @property
     def agent(self) -> str | None:
+        """The agent of the session; before that is known, the requested one."""
         return self._wanted.agent if self._setup is None else self._setup.agent.name
 
     async def run(self, prompt: list[Block]) -> int:
@@ -160,6 +161,9 @@ class _AttachedPrompt(OnePrompt):
         return TurnResult(turn="", outcome="cancelled", by="user")
 
     def _result(self, end: TurnEnded, started_at: float | None) -> TurnResult:
+        """Return the result of the turn as this client has seen it. `duration`: seconds since it
+        began here.
+        """
         return TurnResult(
             turn=end.turn,
             outcome=end.outcome,
@@ -210,17 +214,21 @@ class _Sent:
         self.cancel()
 
     def cancel(self) -> bool:
+        """Cancel the turn, and wait for its end as long as the agent may take."""
         self._session.stop(self._sent)
         self._wait(self._grace + CANCEL_SLACK_S)
         return True
 
     def give_up(self, code: int) -> None:
+        """Cancel the turn, and wait only as long as the command's last output may take."""
         self._session.stop(self._sent)
         self._wait(LAST_OUTPUT_S)
 
     async def leave(self) -> None:
+        """Stop waiting for the end of the turn; it continues on the server."""
         self.patience.cancel(reason="nothing is waited for any more")
         await trio.lowlevel.checkpoint()
 
     def _wait(self, seconds: float) -> None:
+        """Limit the remaining wait. It is never extended."""
         self.patience.deadline = min(self.patience.deadline, trio.current_time() + seconds)

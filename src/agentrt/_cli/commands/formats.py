@@ -53,6 +53,10 @@ class AnswerText:
         return ""
 
     def _piece(self, item: str, text: str) -> str:
+        """Return a piece of an item's text, after an empty line if another item precedes it.
+
+        Only the last two characters of the text are remembered: they decide on the newlines to add.
+        """
         if not text:
             return ""
         gap = ""
@@ -74,6 +78,7 @@ class TextFormat:
         self._out.say(self._answer.take(event))
 
     def end(self, result: TurnResult) -> None:
+        """Finish the last line, so that the shell's prompt begins in a new one."""
         if not self._out.at_line_start:
             self._out.write("\n")
 
@@ -93,9 +98,11 @@ class JsonFormat:
         self._parts: list[str] = []
 
     def take(self, event: Event, seq: int) -> None:
+        """Collect the answer's text."""
         self._parts.append(self._answer.take(event))
 
     def end(self, result: TurnResult) -> None:
+        """Write the result, with the complete answer as its `text`."""
         agent = self._session.agent
         fields = {
             "agent": agent.name,
@@ -114,10 +121,11 @@ class StreamFormat:
         self._out = out
 
     def take(self, event: Event, seq: int) -> None:
+        """Write an event with its number as one line."""
         self._out.data(shown(self._out, b'{"seq":%d,%b\n' % (seq, _encode(event)[1:])))
 
     def end(self, result: TurnResult) -> None:
-        pass
+        """Do nothing: the end of the turn was an event."""
 
 
 class ValueFormat:
@@ -127,9 +135,10 @@ class ValueFormat:
         self._out = out
 
     def take(self, event: Event, seq: int) -> None:
-        pass
+        """Do nothing: the value is part of the result."""
 
     def end(self, result: TurnResult) -> None:
+        """Write the value. Without one, the exit status and standard error explain why."""
         if result.structured_output is not None:
             self._out.data(shown(self._out, _encode(result.structured_output) + b"\n"))
 
@@ -184,9 +193,11 @@ class LastMessage:
 
     @property
     def text(self) -> str:
+        """The text of the last message so far."""
         return "".join(self._parts)
 
     def take(self, event: Event, seq: int) -> None:
+        """Begin again with each item of the answer, and add its pieces."""
         if isinstance(event, ItemDelta):
             if event.item == self._item:
                 self._parts.append(event.text)
@@ -195,6 +206,7 @@ class LastMessage:
             self._parts = [plain_text(event.item.content)]
 
     def end(self, result: TurnResult) -> None:
+        """Replace the text by the value, if a JSON schema requested one."""
         if result.structured_output is not None:
             self._parts = [_encode(result.structured_output).decode()]
 

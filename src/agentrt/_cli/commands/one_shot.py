@@ -113,6 +113,7 @@ class EarlyEnd:
             self._now(FAILED)
 
     def _now(self, code: int) -> None:
+        """End the command with this exit status. The first reason decides on the status."""
         if self.code is None:
             self.code = code
         if self._work is not None:
@@ -244,6 +245,12 @@ async def _whole_prompt(text: str | None, console: Console) -> str:
 
 
 async def _piped(console: Console) -> str:
+    """Read the prompt from standard input.
+
+    After `STDIN_SILENCE_S` seconds a message explains the wait: in a script, standard input may
+    have been left open by mistake.
+    """
+
     async def explain() -> None:
         await trio.sleep(STDIN_SILENCE_S)
         console.report("reading the prompt from standard input (use </dev/null if there is none)")
@@ -368,6 +375,7 @@ class _OneShot(OnePrompt):
 
     @property
     def agent(self) -> str:
+        """The name of the agent, which is known before it starts."""
         return self._setup.agent.name
 
     async def run(self, prompt: list[Block]) -> int:
@@ -484,6 +492,7 @@ class _OneShot(OnePrompt):
             nursery.cancel_scope.cancel(reason="all is shown")
 
     def make_format(self, session: SessionView, id: str | None = None) -> OutputFormat:
+        """Create the format; with a JSON schema, text is the requested value alone."""
         if self.format == "text" and "json_schema" in self._setup.options:
             return ValueFormat(self.console.out)
         return super().make_format(session, id)
@@ -500,6 +509,9 @@ class _Session:
         self._everything = everything
 
     def cancel(self) -> bool:
+        """Cancel the turn and the wait for work after it. Returns False if the prompt has no turn
+        yet.
+        """
         turn = self._session.state.turn
         if not self.resting and (turn is None or turn.origin != "user"):
             return False

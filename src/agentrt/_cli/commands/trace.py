@@ -46,6 +46,7 @@ class TraceFilter(Struct, frozen=True, kw_only=True):
     """True to show the raw lines."""
 
     def takes(self, row: TraceRow) -> bool:
+        """Return True if a row is shown."""
         if self.session and not row.session.startswith(self.session):
             return False
         if self.odd and not row.odd:
@@ -78,12 +79,14 @@ async def show_trace(file: str, filter: TraceFilter, *, late: float, follow: boo
 
 
 async def _follow(file: str, printer: _Printer, conversation: TraceConversation) -> None:
+    """Print the rows of new records, and unfinished rows after a moment without records."""
     async for record in _followed(Path(file)):
         for row in conversation.flush() if record is None else conversation.feed(record):
             printer.show(row, followed=True)
 
 
 async def _show(file: str, filter: TraceFilter, conversation: TraceConversation) -> None:
+    """Print a complete trace, with a summary. It is read in a thread, because it may be large."""
     printer = _Printer(filter)
 
     def read() -> list[TraceRow]:
@@ -140,11 +143,14 @@ async def replay_trace(file: str, filter: TraceFilter, *, speed: float) -> int:
 
 
 class _Printer:
+    """Prints rows, with a heading where the session or its process changes."""
+
     def __init__(self, filter: TraceFilter) -> None:
         self._filter = filter
         self._of = ("", 0)
 
     def show(self, row: TraceRow, *, followed: bool = False) -> None:
+        """Print a row if the filter takes it. `followed`: flush, as the output may be a pipe."""
         if not self._filter.takes(row):
             return
         if row.session and (row.session, row.process) != self._of:
@@ -208,6 +214,7 @@ def _opened(path: Path, after: BinaryIO | None) -> list[BinaryIO]:
 
 
 def _identity(file: BinaryIO | Path) -> tuple[int, int]:
+    """Return the numbers that identify a file, also after it was renamed."""
     found = file.stat() if isinstance(file, Path) else os.fstat(file.fileno())
     return found.st_ino, found.st_dev
 

@@ -44,6 +44,7 @@ async def converse_in_lines(
             scope = nursery.cancel_scope
 
             def gone(error: OSError) -> None:
+                """End the session, because the terminal cannot be written."""
                 scope.cancel(reason=str(error))
 
             async with open_console(gone, setup.config.terminal.color) as console:
@@ -85,6 +86,7 @@ class LineRepl(Repl):
             self.say(line)
 
     def show_output(self, lines: Sequence[list[Run]]) -> None:
+        """Show the next lines of the user's shell command; the prompt is shown again after them."""
         self._prompt_at = -1  # it follows also if there was no output
         self.show(lines)
 
@@ -93,22 +95,26 @@ class LineRepl(Repl):
             self.say(text_of_line(line))
 
     def send_to_terminal(self, sequence: str) -> None:
+        """Write a control sequence. Raises `UsageError` if the output is not a capable terminal."""
         if not self.console.out.is_terminal or os.environ.get("TERM", "dumb") == "dumb":
             raise UsageError("the output does not go to a terminal with a clipboard")
         self.console.out.data(sequence.encode())
 
     def set_draft(self, text: str) -> None:
+        """Show the text, as the terminal's own line editing cannot be filled."""
         self.say(f"The earlier prompt:\n{safe(text)}")
 
     def report(self, text: str, stderr: str = "") -> None:
         self.console.report(text, stderr)
 
     def began(self, setup: Setup) -> tuple[Display, QuestionScreen]:
+        """Show that the agent is being started."""
         self._lines = _Lines(self)
         self.say(f"agentrt {__version__} · {self.source.opening(setup)}")
         return self._lines, self._lines
 
     def opened(self, session: SessionView, nursery: trio.Nursery) -> None:
+        """Show the greeting and the history, and begin to read lines."""
         self._greet(session)
         nursery.start_soon(self._read, nursery)
 
@@ -116,6 +122,7 @@ class LineRepl(Repl):
         self.console.end()
 
     def _greet(self, session: SessionView) -> None:
+        """Show the agent, its mode and model, and notes on the permissions."""
         agent, modes = session.agent, session.modes
         parts = [f"{one_line(agent.name)} {one_line(agent.version or '')}".strip()]
         if modes is not None and modes.mode is not None:
@@ -160,12 +167,14 @@ class LineRepl(Repl):
             self._prompt_at = out.count
 
     async def room(self) -> None:
+        """Wait until the output has been written, if much of it waits."""
         if self.console.out.full:
             await self.console.out.room()
 
     # --- input
 
     def submit(self, text: str) -> None:
+        """Send a prompt. While the agent works, it is queued, which is shown."""
         if self.busy:
             self.say(f"(queued, see /queue: {one_line(text, 60)})")
         super().submit(text)
@@ -205,6 +214,9 @@ class LineRepl(Repl):
             self.refresh()
 
     def interrupted(self) -> None:
+        """Handle Ctrl-C: end the user's shell command, or else stop the agent, and leave
+        at last.
+        """
         self.console.interrupted()
         if self.shell is not None:
             self.shell.stop()
@@ -231,10 +243,12 @@ class _Lines(LineTranscript):
         self._repl = repl
 
     def prompted(self, event: TurnStarted, text: str) -> None:
+        """Show a prompt, unless it was typed here, where the terminal has echoed it."""
         if not self._repl.was_typed_now(event.turn):
             self.line(PROMPT + folded(safe(text), "/export FILE writes them all"))
 
     def ended(self, event: TurnEnded, words: str, stderr: str) -> None:
+        """Show an unexpected end of a turn, with the agent's standard error."""
         self.line(f"— {words}")
         for line in quoted(stderr):
             self.line(line)

@@ -134,6 +134,9 @@ class PermissionQuestion:
                 self._answers[word] = option.id
 
     def offered(self, width: int) -> list[str]:
+        """Return a row for each option: its key, its effect, and the agent's name for it
+        in quotes.
+        """
         if self._why:
             return []
         rows = []
@@ -146,9 +149,15 @@ class PermissionQuestion:
 
     @property
     def prompt(self) -> str:
+        """The keys of the options, or a request for the reason of a rejection."""
         return "reason: " if self._why else f"{'/'.join(self._keys)}? "
 
     def subject(self, width: int) -> list[str]:
+        """Return everything that an answer allows, and the options' names that were shortened
+        above.
+
+        While the reason is typed there is nothing to see first: a rejection allows nothing.
+        """
         if self._why:
             return []
         lines = [line for part in request_parts(self._request, self._item) for line in _lines(part)]
@@ -162,16 +171,21 @@ class PermissionQuestion:
         self._item = item
 
     def expects(self, line: str) -> bool:
+        """Return True for a key, a number or a word of an answer, and for any line while a reason
+        is typed.
+        """
         word = line.strip().casefold()
         return self._why or word in _WORDS or word in self._answers or word.isdecimal()
 
     def declines(self, line: str) -> bool:
+        """Return True for an answer that rejects, or that asks for the reason of a rejection."""
         word = line.strip().casefold()
         chosen = self._answers.get(word)
         kinds = {option.id: option.kind for option in self._request.options}
         return self._why or word == "r" or kinds.get(chosen or "", "").startswith("reject")
 
     def take(self, line: str) -> str | None:
+        """Answer with an option. `r` asks for a reason first, which is the next line."""
         if self._why and self._rejects is not None:
             self._session.answer(self._request.request, self._rejects.id, note=line.strip())
             return None
@@ -203,6 +217,7 @@ def _listed(keys: list[str]) -> str:
 
 
 def _words(kind: str) -> str:
+    """Return the effect of a kind of option, in words; unknown kinds are `another answer`."""
     return _KINDS[kind][1] if kind in _KINDS else "another answer"
 
 
@@ -238,20 +253,25 @@ class VisitQuestion:
         )
 
     def offered(self, width: int) -> list[str]:
+        """Return the two answers; agentrt does not open the page itself."""
         return ["  y  done", "  n  decline"]
 
     def subject(self, width: int) -> list[str]:
+        """Return the parts of the request."""
         return [line for part in request_parts(self._request, None) for line in _lines(part)]
 
     def renew(self, item: Item | None) -> None: ...
 
     def expects(self, line: str) -> bool:
+        """Return True if the line could be meant as an answer."""
         return could_be_an_answer(line)
 
     def declines(self, line: str) -> bool:
+        """Return True for an answer that means no."""
         return line.strip().casefold() in ("n", "no", "2")
 
     def take(self, line: str) -> str | None:
+        """Answer the question: an empty form means that the page was visited."""
         if self.declines(line):
             reject(self._session, self._request)
         elif line.strip().casefold() in ("y", "yes", "1"):
@@ -276,13 +296,18 @@ class FormQuestion:
         self.title = f"The agent asks: │ {title}\n  (Ctrl-D skips)"
 
     def offered(self, width: int) -> list[str]:
+        """Return nothing: the field itself shows its choices."""
         return []
 
     @property
     def prompt(self) -> str:
+        """The prompt of the current field."""
         return f"│ {self._left[0].prompt}"
 
     def subject(self, width: int) -> list[str]:
+        """Return the lines of the current field; before the first one, the whole request
+        and form.
+        """
         lines: list[str] = []
         if not self._began:
             parts = [*request_parts(self._request, None), *form_parts(self._request.form or {})]
@@ -292,12 +317,18 @@ class FormQuestion:
     def renew(self, item: Item | None) -> None: ...
 
     def expects(self, line: str) -> bool:
+        """Return True: any text may be the value of a field."""
         return True
 
     def declines(self, line: str) -> bool:
+        """Return False: values are only sent with the last field, and Ctrl-D skips the form."""
         return False
 
     def take(self, line: str) -> str | None:
+        """Take the value of the current field, and send the form after the last one.
+
+        Returns the reason if the value is invalid; an empty text asks for the next field.
+        """
         field = self._left[0]
         try:
             value = field.read(line)

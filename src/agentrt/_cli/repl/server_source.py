@@ -51,6 +51,7 @@ class RequestedSession(Struct, frozen=True, kw_only=True):
 
     @property
     def new(self) -> bool:
+        """True if the options ask for a new session: they cannot apply to an existing one."""
         return (self.agent, self.model, self.mode) != (None, None, None)
 
 
@@ -110,6 +111,7 @@ class ServerSource(SessionSource):
 
     @property
     def trouble(self) -> str:
+        """The reason why the server cannot be reached now; empty if it can."""
         return self.line.trouble
 
     def opening(self, setup: Setup) -> str:
@@ -144,10 +146,17 @@ class ServerSource(SessionSource):
         return structs.replace(new, model=wanted.model, mode=wanted.mode), False
 
     def _setup(self, info: SessionInfo) -> Setup:
+        """Return the setup that opens a session of the server.
+
+        Its folder is used for completions and `@` names, if it exists on this machine.
+        """
         cwd = info.cwd if os.path.isdir(info.cwd) else "."  # if the server is on this machine
         return structs.replace(self._new_setup(info.agent), cwd=cwd, resume=info.session)
 
     def _new_setup(self, agent: str) -> Setup:
+        """Return the setup of a new session. The agent runs on the server, so its command is never
+        used.
+        """
         ready, note = (
             self.line.ready,
             f"attached to {self.line.server} (the session keeps running when you leave)",
@@ -167,6 +176,9 @@ class ServerSource(SessionSource):
         report: Callable[[str], None],
         refresh: Callable[[], None],
     ) -> AsyncIterator[Opened]:
+        """Open the requested session. `policy` and `on_stderr` are not used: the server has its
+        own.
+        """
         async with self.open_session(setup, prompt_answered=refresh) as session:
             yield session, session, session.snapshot()
 
@@ -199,10 +211,14 @@ class ServerSource(SessionSource):
         return structs.replace(setup, resume=session.id)
 
     async def fork(self, session: SessionView, setup: Setup, at: str | None = None) -> Setup:
+        """Have the server fork the session; the error of a refusal is raised."""
         answer = await self.line.ask(c.ForkSession(id="", session=session.id, at=at))
         return structs.replace(setup, resume=str(answer.get("session")))
 
     async def full_snapshot(self, session: SessionView) -> Snapshot:
+        """Return the complete session, including the history and the contents that are not known
+        here.
+        """
         return (
             await session.full_snapshot()
             if isinstance(session, RemoteSession)
@@ -212,6 +228,7 @@ class ServerSource(SessionSource):
     # --- commands
 
     async def _agent(self, repl: Repl, argument: str) -> None:
+        """Run `/agent`: list the server's agents, or start a session with one of them."""
         agents = self.line.ready.agents if self.line.ready is not None else []
         names = [agent.name for agent in agents if agent.available]
         if not argument:
@@ -223,6 +240,7 @@ class ServerSource(SessionSource):
             raise UsageError(self._no_agent(argument))
 
     def _no_agent(self, name: str) -> str:
+        """Return the error for an agent that the server does not have."""
         agents = self.line.ready.agents if self.line.ready is not None else []
         names = ", ".join(agent.name for agent in agents if agent.available)
         return f"the server has no agent {one_line(name)!r}; it has: {names}"
@@ -231,6 +249,7 @@ class ServerSource(SessionSource):
         await self._begin(repl, repl.setup.agent.name)
 
     async def _begin(self, repl: Repl, agent: str) -> None:
+        """Leave for a new session in the folder of the open one."""
         here = repl.session.id if repl.session is not None else None
         for info in await newest_sessions(self.line):
             if info.session == here:
@@ -238,11 +257,13 @@ class ServerSource(SessionSource):
         repl.leave(next=self._new_setup(agent))
 
     async def _sessions(self, repl: Repl, argument: str) -> None:
+        """Run `/sessions`: list the other sessions of the server."""
         for name, words in await self._offer(repl):
             repl.say(f"{name:>3}  {words}")
         repl.say("/resume N resumes one." if self._offered else "No other sessions.")
 
     async def _resume(self, repl: Repl, argument: str) -> None:
+        """Run `/resume`: switch to a session by its number in the list or an id prefix."""
         if not argument:
             rows = await self._offer(repl)
             if rows:
@@ -258,12 +279,14 @@ class ServerSource(SessionSource):
         repl.leave(next=self._setup(found))
 
     async def _offer(self, repl: Repl) -> list[tuple[str, str]]:
+        """List the newest other sessions, and remember them for `/resume N`."""
         here = repl.session.id if repl.session is not None else None
         others = [each for each in await newest_sessions(self.line) if each.session != here]
         self._offered = others[:OFFERED_SESSIONS]
         return [(str(number), _described(each)) for number, each in enumerate(self._offered, 1)]
 
     async def _session(self, repl: Repl, argument: str) -> None:
+        """Run `/session`: show the agent, the id for `agentrt attach`, and the server."""
         session = repl.session
         if session is not None:
             name = f"{session.agent.name} {session.agent.version or ''}"
@@ -272,18 +295,23 @@ class ServerSource(SessionSource):
             repl.say(f"server   {self.line.server}")
 
     async def _permissions(self, repl: Repl, argument: str) -> None:
+        """Run `/permissions`, which cannot change the server's rules."""
         raise UsageError(
             "the server's --permissions and rules decide; other requests are asked here and of all"
             " other clients of the session"
         )
 
     async def _share(self, repl: Repl, argument: str) -> None:
+        """Run `/share`, which a client of a server cannot do."""
         raise UsageError(
             "only the server can create a link: `agentrt serve` prints one, and /share does in"
             " `agentrt --serve`"
         )
 
     async def _debug(self, repl: Repl, argument: str) -> None:
+        """Run `/debug`: show the connection and the known part of the session, or protocol
+        messages.
+        """
         word, _, number = argument.partition(" ")
         if word == "wire" and (not number or number.isdecimal()):
             await self._wire(repl, int(number or WIRE_ROWS))
@@ -344,5 +372,6 @@ class ServerSource(SessionSource):
 
 
 def _described(info: SessionInfo) -> str:
+    """Return a session as a row of a list: its title or first prompt, its agent and its phase."""
     title = one_line(info.title or info.prompt, 60) or "(no title)"
     return f"{title} · {one_line(info.agent)} · {_PHASES.get(info.phase, info.phase)}"

@@ -1,4 +1,13 @@
-"""The slash commands of an interactive session."""
+"""The slash commands of an interactive session.
+
+Each command is an async function of the `Repl` and the text after the command's name. It shows its
+result with `say`, or offers choices with `choose`, and reports wrong arguments by raising
+`UsageError`. It runs as a task, so it may wait for the agent; commands that replace the session end
+with `leave(next=…)`, and the main loop then opens the next one.
+
+Sessions of a server replace some of these commands (`ServerSource`), because the rules and the
+store are the server's.
+"""
 
 from __future__ import annotations
 
@@ -49,6 +58,10 @@ async def permissions(repl: Repl, argument: str) -> None:
 
 
 def _changed(now: PermissionSettings, word: str, rule: str) -> PermissionSettings:
+    """Return the rules after `allow RULE`, `deny RULE` or `forget RULE`.
+
+    Raises `UsageError` for a rule to forget that does not exist.
+    """
     if word == "allow":
         return structs.replace(now, allow=(*now.allow, rule))
     if word == "deny":
@@ -63,11 +76,13 @@ def _changed(now: PermissionSettings, word: str, rule: str) -> PermissionSetting
 
 
 def _permit(repl: Repl, permissions: PermissionSettings) -> None:
+    """Use changed rules for the open session and the sessions after it."""
     config = structs.replace(repl.setup.config, permissions=permissions)
     repl.permit(structs.replace(repl.setup, config=config))
 
 
 async def _help(repl: Repl, argument: str) -> None:
+    """Show the keys, the commands, and the agent's own commands."""
     ours = [(f"/{c.name} {c.hint}".rstrip(), c.description) for c in repl.commands.values()]
     lines = ["Keys:", *_columns(repl.keys)]
     lines += ["Commands (//TEXT sends the prompt /TEXT):", *_columns(ours)]
@@ -99,6 +114,7 @@ async def _quit(repl: Repl, argument: str) -> None:
 
 
 async def _agent(repl: Repl, argument: str) -> None:
+    """List the installed agents, or start a new session with another one."""
     config = repl.setup.config
     if argument:
         repl.leave(next=repl.setup.changed(resolve_agent(argument, config)))
@@ -111,10 +127,12 @@ async def _agent(repl: Repl, argument: str) -> None:
 
 
 async def _new(repl: Repl, argument: str) -> None:
+    """Start a new session with the same agent."""
     repl.leave(next=repl.setup.changed(repl.setup.agent))
 
 
 async def _mode(repl: Repl, argument: str) -> None:
+    """List the agent's modes, or switch to one. The change is shown when the agent reports it."""
     session = repl.session
     if session is None:
         return
@@ -126,6 +144,7 @@ async def _mode(repl: Repl, argument: str) -> None:
 
 
 async def _model(repl: Repl, argument: str) -> None:
+    """List the agent's models, or switch to one."""
     session = repl.session
     if session is None:
         return
@@ -138,6 +157,7 @@ async def _model(repl: Repl, argument: str) -> None:
 
 
 def _choices(repl: Repl, what: str, choices: list[Choice], current: str | None) -> None:
+    """Offer the choices in a menu, or report that the agent has none."""
     if choices:
         rows = [(one_line(c.id), one_line(c.description or c.name)) for c in choices]
         repl.choose(f"/{what}", rows, current)
@@ -175,6 +195,7 @@ async def _queue(repl: Repl, argument: str) -> None:
 
 
 async def _cost(repl: Repl, argument: str) -> None:
+    """Show the usage that the agent has reported; agents report different parts of it."""
     usage = repl.view.usage
     if usage is None:
         repl.say("The agent has not reported any usage.")
@@ -196,12 +217,14 @@ async def _cost(repl: Repl, argument: str) -> None:
 
 
 async def _budget(repl: Repl, argument: str) -> None:
+    """Show the spent part of the budget."""
     own = repl.setup.budget
     spent = repl.view.budget or (str(own.status()) if own is not None else "")
     repl.say(one_line(spent, 1000) or "No budget (see --budget).")
 
 
 async def _session(repl: Repl, argument: str) -> None:
+    """Show the agent, the id for `--resume`, and the folder."""
     session = repl.session
     if session is not None:
         repl.say(f"agent    {one_line(session.agent.name)} {one_line(session.agent.version or '')}")
@@ -210,6 +233,7 @@ async def _session(repl: Repl, argument: str) -> None:
 
 
 async def _share(repl: Repl, argument: str) -> None:
+    """Print a new link to the session, also as a QR code for a phone."""
     if repl.source.share is None:
         raise UsageError("this session is not shared; start `agentrt --serve` to share it")
     from .sharing import qr_code, reaches_other_machines
@@ -225,6 +249,7 @@ async def _share(repl: Repl, argument: str) -> None:
 
 
 async def _steer(repl: Repl, argument: str) -> None:
+    """Send text into the running turn. Raises an error if the agent cannot take it then."""
     if not argument:
         raise UsageError("/steer needs the text to send into the running turn")
     if repl.session is not None:
@@ -232,6 +257,11 @@ async def _steer(repl: Repl, argument: str) -> None:
 
 
 async def _fork(repl: Repl, argument: str) -> None:
+    """Continue in a copy of the session, without the last N turns.
+
+    Without N, the possible ends are offered if there are several and the agent can fork at a turn.
+    Raises `UsageError` while the agent works.
+    """
     session = repl.session
     if session is None:
         return
@@ -250,6 +280,10 @@ async def _fork(repl: Repl, argument: str) -> None:
 
 
 async def _undo(repl: Repl, argument: str) -> None:
+    """Restore the files from before the last N turns.
+
+    The agent does not notice that: it remembers the turns, so a fork without them is suggested.
+    """
     session = repl.session
     if session is None:
         return
@@ -264,6 +298,7 @@ async def _undo(repl: Repl, argument: str) -> None:
 
 
 async def _sandbox(repl: Repl, argument: str) -> None:
+    """Show the sandbox with the permissions given in this session, or take one of them back."""
     if not repl.view.sandbox:
         repl.say("no sandbox: the agent's commands run with its privileges (start with --sandbox)")
         return
@@ -279,6 +314,7 @@ async def _sandbox(repl: Repl, argument: str) -> None:
 
 
 async def _revoke(repl: Repl, target: str) -> None:
+    """Take a permission of the sandbox back. Raises `UsageError` without a sandbox."""
     sandbox = None if repl.session is None else repl.session.sandbox
     if sandbox is None:
         raise UsageError("the session has no sandbox")
@@ -287,11 +323,13 @@ async def _revoke(repl: Repl, target: str) -> None:
 
 
 async def _retell(repl: Repl, argument: str) -> None:
+    """Repeat the conversation to an agent that has lost it."""
     if repl.session is not None:
         repl.session.send_history()
 
 
 def _columns(rows: Sequence[tuple[str, str]]) -> list[str]:
+    """Return rows of names and descriptions with the names padded to equal width."""
     width = max(len(name) for name, _ in rows)
     return [f"  {name.ljust(width)}  {description}" for name, description in rows]
 

@@ -86,15 +86,17 @@ class LineTranscript:
             self._blank = True
 
     def _hint(self, text: str) -> None:
+        """Write a line for a reader who follows the work, if there is one."""
         if self._progress:
             self.line(text, dim=True)
 
     # --- display of a view
 
     def prompted(self, event: TurnStarted, text: str) -> None:
-        pass  # the user who typed it sees it
+        """Do nothing: the user who typed it sees it."""
 
     def answer_text(self, item: str, text: str) -> None:
+        """Write a piece of the answer, after an empty line if something else precedes it."""
         if self._answer:
             if self._text != item:
                 self._gap()
@@ -105,7 +107,7 @@ class LineTranscript:
             self._blank = self._tail == "\n\n"
 
     def answer_complete(self, item: str) -> None:
-        pass
+        """Do nothing: the next output is separated when it arrives."""
 
     def thought(self, text: str, seconds: float) -> None:
         self._hint(f"· {one_line(text, THOUGHT_CHARS)}")
@@ -117,6 +119,12 @@ class LineTranscript:
         self._hint(f"{_indent(call)}→ {call.title}")
 
     def call_ended(self, call: CallView) -> None:
+        """Write the end of a call if it is noteworthy: a failure, a change of files, or a long
+        duration.
+
+        A call that was never announced gets its line now. The end of a command's output follows,
+        with the number of lines that are not shown.
+        """
         indent, changed, status = _indent(call), call.changed(), call.item.status
         if status != "completed":
             self._hint(f"{indent}✗ {call.title}: {ENDS.get(status, status)}")
@@ -133,6 +141,9 @@ class LineTranscript:
                 self._hint(f"{indent}  │ {one_line(text_of_line(line))}")
 
     def planned(self, plan: list[PlanEntry]) -> None:
+        """Write the progress of the plan and the present entry, if that differs from the
+        last line.
+        """
         done = sum(entry.status == "completed" for entry in plan)
         now = next((entry for entry in plan if entry.status == "in_progress"), None)
         if plan and (now is not None or done == len(plan)):
@@ -149,16 +160,17 @@ class LineTranscript:
         self._hint(f"background: {plain(task.status)}: {task_text(task)}")
 
     def remark(self, level: str, text: str) -> None:
+        """Write a notice; warnings and errors also without `progress`."""
         if level == "info":
             self._hint(text)
         else:
             self.line(f"{level}: {text}")
 
     def answered(self, kind: str, origin: str) -> None:
-        pass  # it follows the question
+        """Do nothing: the answer was typed after the question."""
 
     def ended(self, event: TurnEnded, words: str, stderr: str) -> None:
-        pass  # reported by the caller of the turn
+        """Do nothing: the caller of the turn reports its end."""
 
 
 def _indent(call: CallView) -> str:

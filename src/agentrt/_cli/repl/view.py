@@ -2,6 +2,17 @@
 
 A display receives everything that can be shown permanently; the ongoing items are read from the
 `View`. Changes of files are shown as text for a person who has to allow them.
+
+`View` is the only place that interprets events for people: both displays, the screen and the lines,
+are driven by the same calls of `Display`, so they cannot disagree on whether a call failed or a
+turn has ended. It keeps only the items that are still open. A finished one is passed on, and is
+then the display's.
+
+Times are those of this process (`trio.current_time`), not of the log: they are for showing
+durations. The time that a call has waited for a person does not count for it.
+
+Three kinds of events are deliberately not shown: items that are replayed when a session is resumed,
+prompts as items (their turn shows them), and informational notices other than those in `_SHOWN`.
 """
 
 from __future__ import annotations
@@ -84,6 +95,12 @@ def changes(diff: Diff) -> list[str]:
 
 
 def _compared(old_text: str | None, new_text: str, *, around: int) -> list[str]:
+    """Compare two texts line by line. `around`: the number of unchanged lines to show around a
+    change.
+
+    Beyond `COMPARED_LINES` only the equal beginning and end are left out; everything between counts
+    as replaced. A newline that only one version has at its end is shown as such.
+    """
     old, new = _split(old_text or ""), _split(new_text)
     if old and new and old_text is not None and old_text[-1:] != new_text[-1:]:
         for lines, text in ((old, old_text), (new, new_text)):
@@ -187,6 +204,7 @@ class CallView:
 
     @property
     def tool(self) -> ToolCall:
+        """The call's own data; empty if the agent has sent none."""
         return self.item.tool or ToolCall()
 
     @property
@@ -196,6 +214,7 @@ class CallView:
 
     @property
     def took(self) -> float:
+        """Seconds since the call began to run."""
         return trio.current_time() - self.since
 
     def add(self, text: str) -> None:
@@ -233,6 +252,7 @@ class CallView:
         return forgotten + len(lines[:-KEPT_LINES]), lines[-KEPT_LINES:]
 
     def _texts(self) -> list[str]:
+        """Return the texts of the call's result. Until there are some, streamed output is shown."""
         return [shown_text(p.content) for p in self.tool.content if isinstance(p, ToolText)]
 
     def links(self) -> list[str]:
@@ -399,6 +419,9 @@ class View:
         self.phase = event.state.phase
 
     def _started(self, event: TurnStarted) -> None:
+        """Begin a turn. The agent may begin one by itself, for example when background work has
+        ended.
+        """
         self.phase, self.since = "running", trio.current_time()
         self._silent, self._broken_off = True, False
         if event.prompt is not None:
@@ -407,6 +430,11 @@ class View:
             self._display.remark("info", "· the agent continues by itself")
 
     def _ended(self, event: TurnEnded) -> None:
+        """End a turn, and report it if the end or the lack of any answer is unexpected.
+
+        The plan is dropped if it is finished or the turn was broken off; otherwise it continues to
+        be shown, because the next turn may continue it.
+        """
         self.since = trio.current_time()
         self.turn_usage = event.usage
         self._broken_off = event.outcome != "completed"
@@ -456,6 +484,7 @@ class View:
             self._closed(ItemClosed(item.id, item.status))
 
     def _delta(self, event: ItemDelta) -> None:
+        """Add a piece of text to the open item that it belongs to. Others are not shown."""
         if event.item in self._texts:
             self._say(event.item, event.text)
         elif event.item in self._asides:
@@ -466,23 +495,30 @@ class View:
             self.calls[event.item].add(event.text)
 
     def _say(self, item: str, text: str) -> None:
+        """Pass on a piece of the answer, and note that the turn has one if it is not blank."""
         if text:
             self._silent = self._silent and text.isspace()
             self._display.answer_text(item, text)
 
     def _updated(self, event: ItemUpdated) -> None:
+        """Apply changed fields to a call."""
         call = self.calls.get(event.item)
         if call is not None:
             call.update(event.patch)
             self._moved(call)
 
     def _moved(self, call: CallView) -> None:
+        """Report the beginning of a call, once it runs or a question about it is open.
+
+        Before that its title may change: the agent is still writing the call.
+        """
         if not call.begun and call.item.status in ("running", "waiting"):
             call.begun = True
             call.since = trio.current_time()
             self._display.call_began(call)
 
     def _closed(self, event: ItemClosed) -> None:
+        """Report the end of an item, and the images in the result of a call."""
         if event.item in self._texts:
             self._texts.discard(event.item)
             self._display.answer_complete(event.item)
@@ -507,10 +543,14 @@ class View:
         return next(iter(self._asked.values()), None)
 
     def _asks(self, event: PermissionOpened) -> None:
+        """Note an open question, with the kinds of its options, which the answer does not
+        repeat.
+        """
         self._asked[event.request] = trio.current_time()
         self._options[event.request] = {option.id: option.kind for option in event.options}
 
     def _answered(self, event: PermissionClosed) -> None:
+        """Report the answer of a person; decisions of policies and rules are not shown here."""
         self._asked.pop(event.request, None)
         kind = self._options.pop(event.request, {}).get(event.option or "")
         if event.by == "user" and kind is not None:
@@ -521,6 +561,9 @@ class View:
     # --- other events
 
     def _planned(self, event: PlanChanged) -> None:
+        """Replace the plan, and report the change. After a turn that was broken off, a late plan is
+        ignored.
+        """
         if self._broken_off:
             return  # the last plan of a stopped turn
         before, self.plan = self.plan, event.plan
@@ -528,6 +571,9 @@ class View:
             self._display.planned(event.plan)
 
     def _task(self, event: TaskChanged) -> None:
+        """Note background work, and report its beginning, its end, and a report that follows the
+        end.
+        """
         task = event.task
         over = task.status in TERMINAL or task.status in ("stopped", "killed")
         known = self.tasks.pop(task.id, None)
@@ -542,6 +588,7 @@ class View:
             self._display.task_changed(task, over=over)  # a report may follow the end
 
     def _modes(self, event: ModesChanged) -> None:
+        """Note the modes, and report a change of the mode, which the agent may make by itself."""
         before = self.modes.mode if self.modes is not None else None
         self.modes = event.modes
         if before is not None and event.modes.mode not in (None, before):
@@ -557,6 +604,9 @@ class View:
         self.queue, self.paused = event.queue, event.paused
 
     def _notice(self, event: Notice) -> None:
+        """Show a notice, and take over the state of the sandbox and the budget from those that
+        carry it.
+        """
         if event.code in _SANDBOX and isinstance(event.data, dict):
             self.sandbox = str(event.data.get("summary", ""))
             self.granted = [

@@ -105,6 +105,11 @@ def _title(call: CallView) -> str:
 
 
 def _body(call: CallView, paint: Painter, width: int) -> list[str]:
+    """Return the lines below a call: its changes, the output of a command or an error, or its
+    links.
+
+    Changes that a question has already shown are not repeated.
+    """
     if not call.changes_seen and call.item.status == "completed":
         rows = _rows(worded(call.changes()), width)
         if rows:
@@ -123,6 +128,7 @@ def _rows(lines: Iterable[Fragments], width: int) -> list[Fragments]:
 
 
 def _dimmed(line: list[Run]) -> Fragments:
+    """Return a line of output in dim text, except where the text has a look already."""
     return [(look or "dim", text) for look, text in line]
 
 
@@ -168,10 +174,12 @@ class OnScreen:
 
     @property
     def size(self) -> tuple[int, int]:
+        """Columns and rows of the terminal."""
         size = self._screen.size
         return size.columns, size.lines
 
     def line(self, text: str) -> None:
+        """Print a line of a question's subject; lines of a diff after the bar are coloured."""
         page = self._page
         if text.startswith(BAR):
             look = look_of(text.removeprefix(BAR))
@@ -181,6 +189,10 @@ class OnScreen:
             page.line(("ask", text), kind="ask")
 
     def ask(self, prompt: str, offered: Sequence[str] = (), *, again: bool = False) -> None:
+        """Show the prompt and the answers, and let single keys answer where that is configured.
+
+        A digit that also begins a two-digit answer must be confirmed by Enter.
+        """
         rows: Fragments = []
         for line in offered:
             rows += [("bold", line[:4]), ("", line[4:] + "\n")]
@@ -195,6 +207,7 @@ class OnScreen:
         pass  # the prompt is drawn by this program
 
     def over(self) -> None:
+        """Remove the question."""
         self._screen.do(self._interface.stop_asking)
 
 

@@ -117,6 +117,7 @@ class Drawing:
         self._print(blocks.end())
 
     def _print(self, blocks: list[tuple[str, bool]]) -> None:
+        """Print finished blocks of an answer, each rendered at the present width."""
         width = self.page.width()
         for block, apart in blocks:
             if text := self._render(block, width):  # the end of a folded part is not drawn
@@ -128,13 +129,16 @@ class Drawing:
         self.prompt(text)
 
     def answer_text(self, item: str, text: str) -> None:
+        """Print the blocks that this piece finishes; the unfinished one is drawn by `live`."""
         self._print(self._texts.setdefault(item, Blocks()).feed(text))
 
     def answer_complete(self, item: str) -> None:
+        """Print the remaining blocks of an item."""
         if (blocks := self._texts.pop(item, None)) is not None:
             self._print(blocks.end())
 
     def thought(self, text: str, seconds: float) -> None:
+        """Print a thought as one line, and keep its text for Ctrl-O."""
         took = f" for {seconds:.0f} s" if seconds >= 1 else ""
         brief, whole = one_line(text, THOUGHT_CHARS), plain(text[:UNFOLDED_CHARS]).strip()
         self.page.line(("dim", f"✻ thought{took}: "), ("italic", brief), kind="card")
@@ -142,6 +146,7 @@ class Drawing:
             self.shortened.append(lambda: self.page.paint(("italic", whole)) + "\n")
 
     def image(self, image: Image) -> None:
+        """Print the size of an image, and the image itself in a terminal that can show it."""
         kilobytes = len(image.data) * 3 // 4096
         label = f"[image: {one_line(image.mime_type, 40)}, {kilobytes:,} kB]"
         self.page.line(("dim", f"  {label}"), kind="card")
@@ -154,6 +159,9 @@ class Drawing:
         pass  # running calls are drawn
 
     def call_ended(self, call: CallView) -> None:
+        """Print a call as a card, indented below its sub-agent, and keep the full one for
+        Ctrl-O.
+        """
         width = self.page.width()
         indent = self._enter(call.parent)
         self.page.write(printed(call, self.page.paint, width, indent=indent), "card")
@@ -175,6 +183,7 @@ class Drawing:
         return "  " * (sub_agent.depth + 1)
 
     def planned(self, plan: list[PlanEntry]) -> None:
+        """Print a plan once it is done; until then it is drawn by `live`."""
         if plan and all(entry.status == "completed" for entry in plan):
             text = self.page.paint(("good", "✓ "), ("", f"plan {len(plan)}/{len(plan)} done"))
             self.page.write(text + "\n", "card")
@@ -184,6 +193,7 @@ class Drawing:
         self.page.line(("dim", f"{indent}{one_line(text, SUB_AGENT_CHARS)}"), kind="card")
 
     def task_changed(self, task: Task, *, over: bool) -> None:
+        """Print the end of background work, with its report; its beginning is not printed."""
         if over:
             text = f"⚙ in the background: {plain(task.status)}: {task_text(task)}"
             self.page.line(("dim", text), kind="card")
@@ -196,11 +206,13 @@ class Drawing:
             self.page.line((look, f"{level}: "), ("", text))
 
     def answered(self, kind: str, origin: str) -> None:
+        """Print an answer, with the user and the client if it was not given here."""
         look = "good" if kind.startswith("allow") else "warn"
         by = ("dim", f" ({one_line(origin)})" if origin else "")
         self.page.line(("dim", "  → "), (look, kind.replace("_", " ")), by, kind="ask")
 
     def ended(self, event: TurnEnded | TurnRecord, words: str, stderr: str) -> None:
+        """Print an unexpected end of a turn, with the agent's standard error."""
         look = "warn" if event.outcome == "cancelled" else "bad"
         self.page.line((look, f"— {words}"), kind="end")
         for line in quoted(stderr):
@@ -208,6 +220,7 @@ class Drawing:
 
 
 def _plan_lines(plan: list[PlanEntry], width: int) -> Fragments:
+    """Return the rows of a plan, of a long one those around the first entry that is not done."""
     done = sum(entry.status == "completed" for entry in plan)
     first = max(0, min(done - 1, len(plan) - PLAN_ENTRIES))
     shown: Fragments = [("bold", f"plan {done}/{len(plan)}\n")]
@@ -244,6 +257,7 @@ def greet(
 
 
 def _short(folder: str) -> str:
+    """Return a folder with `~` for the home directory."""
     path, home = os.path.abspath(folder), os.path.expanduser("~")
     if path == home or path.startswith(home + "/"):
         return "~" + path[len(home) :]

@@ -53,6 +53,10 @@ def open_history(cwd: str) -> History:
 
 
 def _shorten(path: Path) -> None:
+    """Keep the newest entries of a history file that has grown too large.
+
+    The new content is written to another file and renamed, so that a crash leaves one of the two.
+    """
     if path.stat().st_size <= 2 * HISTORY_BYTES:
         return
     data = path.read_bytes()[-HISTORY_BYTES:]
@@ -159,6 +163,11 @@ class Interface:
         colour: bool,
         looks: Mapping[str, Look],
     ) -> Application[None]:
+        """Create the application, for which the key bindings already exist.
+
+        The two timeouts are in seconds: for telling Escape from the first byte of a key's sequence,
+        and for a second key.
+        """
         app: Application[None] = Application(
             layout=Layout(self._container(), focused_element=self._draft_control),
             key_bindings=keys,
@@ -220,14 +229,17 @@ class Interface:
     # --- input
 
     def _prefix(self, line: int, wrapped: int) -> AnyFormattedText:
+        """Return the mark before a row of the draft, which is dim while a question has the keys."""
         first = line == 0 and wrapped == 0
         look = "dim" if self.answering else "you"
         return styled([(look, PROMPT if first else MORE)])
 
     def _touched(self, buffer: Buffer) -> None:
+        """Note the time of a key, so that a question does not take keys meant for the draft."""
         self._typed_at = asyncio.get_running_loop().time()
 
     def set_draft(self, text: str) -> None:
+        """Replace the draft, with the cursor at its end."""
         self.draft.text = text
         self.draft.cursor_position = len(text)
 
@@ -279,12 +291,14 @@ class Interface:
             self._key_timer = loop.call_later(KEY_ALONE_S, self._answer_by_key, take)
 
     def _answer_by_key(self, take: Callable[[str], None]) -> None:
+        """Take the single key as the answer, if it is still the only one."""
         text = self.answer.text
         if self.answering and text in self._single_keys:
             self.answer.reset()
             take(text)
 
     def _forget_key(self) -> None:
+        """Stop waiting for the pause after a single key."""
         if self._key_timer is not None:
             self._key_timer.cancel()
             self._key_timer = None
@@ -300,6 +314,11 @@ class Interface:
         self._redraw()
 
     def _await_quiet(self) -> None:
+        """Give the keys to the question once it can have been read and the user is not typing.
+
+        Until then keys belong to the draft, so that text typed at the moment of the question does
+        not answer it.
+        """
         if self.question is None or self.answering:
             return
         loop = asyncio.get_running_loop()
@@ -314,12 +333,14 @@ class Interface:
         self._redraw()
 
     def _offered_lines(self) -> Fragments:
+        """Return the possible answers, without the newline after the last one."""
         shown = list(self.offered)
         if shown:
             shown[-1] = (shown[-1][0], shown[-1][1].rstrip("\n"))
         return shown
 
     def _question_prefix(self) -> Fragments:
+        """Return the prompt of the question, or a notice while it does not take keys yet."""
         if not self.answering:
             return [("ask", "  a question: please read it …")]
         return [("ask", self.question or "")]
@@ -338,9 +359,11 @@ class Interface:
             self._show_menu(found)
 
     def _found(self) -> list[Completion]:
+        """Return the completions for the draft."""
         return list(self._completer.get_completions(self.draft.document, CompleteEvent()))
 
     def _show_menu(self, found: list[Completion]) -> None:
+        """Open the completion menu with the first entry chosen."""
         if found:
             self.draft._set_completions(found)
             self.draft.go_to_completion(0)

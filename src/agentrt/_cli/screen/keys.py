@@ -96,6 +96,9 @@ def bindings(
 
     @keys.add("enter", filter=writing & ~is_searching)
     def _enter(event: KeyPressEvent) -> None:
+        """Send the draft. With a chosen file, or a backslash at the end of the line, continue it
+        instead.
+        """
         state = draft.complete_state
         chosen = state is not None and state.current_completion is not None
         draft.complete_state = None
@@ -117,6 +120,7 @@ def bindings(
 
     @keys.add("tab", filter=writing & ~is_searching)
     def _complete(event: KeyPressEvent) -> None:
+        """Choose the next completion, or open the menu."""
         if draft.complete_state is not None:
             draft.complete_next()
         else:
@@ -125,12 +129,16 @@ def bindings(
     @keys.add("enter", filter=answering)
     @keys.add("c-j", filter=answering)
     def _answer(event: KeyPressEvent) -> None:
+        """Send the text as the answer to the question."""
         text = answer.text
         answer.reset()
         post(listener.answered, text)
 
     @keys.add("c-c", filter=~is_searching)
     def _interrupt(event: KeyPressEvent) -> None:
+        """Interrupt. While the agent is idle, the key first empties the draft, which goes to the
+        history.
+        """
         answer.reset()
         cleared = bool(draft.text) and not interface.live.busy
         if cleared:
@@ -163,6 +171,7 @@ def bindings(
 
     @keys.add(Keys.Any, filter=answering)
     def _answer_text(event: KeyPressEvent) -> None:
+        """Insert a character, and answer with it if it is a single key and no other follows."""
         answer.insert_text(event.data)
         interface.await_single_key(partial(post, listener.answered))
 

@@ -151,6 +151,9 @@ class Blocks:
             self._apart = True
 
     def _flush(self, out: list[tuple[str, bool]]) -> None:
+        """Put the collected lines into `out` as one block. A pending empty line is kept for the
+        next one.
+        """
         if self._lines:
             out.append(("\n".join(self._lines), self._apart))
         elif self._apart:
@@ -160,6 +163,7 @@ class Blocks:
 
 
 def _last_words(line: str, chars: int) -> str:
+    """Return the end of a line, beginning with a whole word if one begins nearby."""
     if len(line) <= chars:
         return line
     start = len(line) - chars
@@ -212,6 +216,7 @@ class Renderer:
         return "".join(f"{line}\n" for line in lines)
 
     def _printed(self, block: Markdown | Text) -> str:
+        """Return the output of Rich for a block."""
         self._console.print(block, soft_wrap=False)
         text = self._file.getvalue()
         self._file.seek(0)
@@ -301,6 +306,7 @@ class _Heading(Heading):
     """A heading on the left, without a frame."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the heading's text; Rich would centre it and frame the largest ones."""
         self.text.justify = "left"
         yield self.text
 
@@ -312,6 +318,7 @@ class _Code(CodeBlock):
     """
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the code in rows that fit, indented by two columns."""
         code = str(self.text).removesuffix("\n")
         if console.no_color or console.color_system is None:
             text = Text(code)
@@ -340,6 +347,7 @@ class _Table(TableElement):
     """A table whose cells wrap text that does not fit."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the table with cells that fold; Rich would shorten long words with an ellipsis."""
         for table in super().__rich_console__(console, options):
             if isinstance(table, Table):
                 for column in table.columns:
@@ -348,6 +356,10 @@ class _Table(TableElement):
 
 
 class _Markdown(Markdown):
+    """A block with the elements above, which keeps line breaks and knows the text that must be
+    visible.
+    """
+
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,
         "heading_open": _Heading,
@@ -369,6 +381,11 @@ class _Markdown(Markdown):
 
 
 def _signs(tokens: Iterable[Token], markup: str) -> Counter[str]:
+    """Count the characters of a block that are not markup.
+
+    `Renderer` compares them with its result: if some are missing there, the block is shown as it
+    was written.
+    """
     lines = markup.split("\n")
     signs: Counter[str] = Counter()
     in_table = False
@@ -386,6 +403,7 @@ def _signs(tokens: Iterable[Token], markup: str) -> Counter[str]:
 
 
 def _words(text: str) -> Iterator[str]:
+    """Yield letters, digits and characters outside ASCII: none of them is markup."""
     return (c for c in text if c.isalnum() or (ord(c) > 0x7F and not c.isspace()))
 
 

@@ -1,4 +1,14 @@
-"""An interactive session on a screen: the effects of keys, and the frames."""
+"""An interactive session on a screen: the effects of keys, and the frames.
+
+Two threads are involved. prompt_toolkit edits and draws in the terminal's thread (`terminal`,
+`interface`, `keys`); this module and everything else runs in Trio's. A key calls a method of
+`KeyListener` here (`…_key`), and `Screen.do` calls back. The terminal's thread never waits for
+Trio's, so a busy session never delays a key.
+
+Output is collected in a page and shown with the next frame (`draw`): at most one frame in
+`FRAME_INTERVAL_S`, and no animation while nothing runs. `room` stops the session's events while too
+much output waits, so that a slow terminal does not fill the memory.
+"""
 
 from __future__ import annotations
 
@@ -113,6 +123,7 @@ class ScreenRepl(Repl):
         self._dirty.set()
 
     def say_long(self, lines: Sequence[str]) -> None:
+        """Show lines of agentrt's own, in a pager if the window is too small for them."""
         width = self.page.width()
         self._show_long("".join(f"{wrapped(safe(line), width)}\n" for line in lines))
 
@@ -129,6 +140,7 @@ class ScreenRepl(Repl):
         self._dirty.set()
 
     def began(self, setup: Setup) -> tuple[Display, QuestionScreen]:
+        """Prepare the drawing and the completions for another session."""
         pictures = picture_protocol(os.environ) if setup.config.terminal.images else None
         self._drawing = Drawing(self.page, pictures)
         self._learned = None, []
@@ -142,9 +154,11 @@ class ScreenRepl(Repl):
         )
 
     def opened(self, session: SessionView, nursery: trio.Nursery) -> None:
+        """Show the greeting and the end of the history."""
         greet(self._drawing, session, self.setup, self.earlier, self._width())
 
     def _own_commands(self) -> list[tuple[str, str]]:
+        """Return agentrt's commands for completion."""
         return [(f"/{c.name}", c.description) for c in self.commands.values()]
 
     def _learn_words(self) -> None:
@@ -161,6 +175,7 @@ class ScreenRepl(Repl):
             ]
 
     def refresh(self) -> None:
+        """Draw the changed state, update the completions, and leave if that was waited for."""
         self._dirty.set()
         if (self.view.modes, self.view.commands) != self._learned:
             self._learn_words()
@@ -168,6 +183,7 @@ class ScreenRepl(Repl):
             self.leave()
 
     def closed(self) -> None:
+        """Remove an open question from the screen."""
         self.screen.do(self.interface.stop_asking)
 
     async def run_on_terminal(self, signals: AsyncIterator[int]) -> int:
@@ -191,6 +207,7 @@ class ScreenRepl(Repl):
         return status
 
     async def room(self) -> None:
+        """Wait until the collected output has been taken by a frame."""
         while self.page.size > FRAME_BUFFER_CHARS:
             await self._taken.wait()
 
@@ -228,6 +245,7 @@ class ScreenRepl(Repl):
 
     @property
     def _moving(self) -> bool:
+        """True if something on the screen changes without an event, such as a spinner."""
         working = self.view.phase in ("starting", "running", "cancelling")
         return working or self.shell is not None
 
@@ -276,6 +294,7 @@ class ScreenRepl(Repl):
         return above
 
     def _standing_hint(self) -> str:
+        """Return the hint below the prompt for the present state."""
         if self._leave_when_done:
             return "quits when this is done"
         if self.left.is_set():
@@ -293,6 +312,7 @@ class ScreenRepl(Repl):
     # --- keys
 
     def entered(self, text: str) -> None:
+        """Take a prompt or a command. Commands are shown, because nothing else shows them."""
         text = text.strip()
         self._leave_when_done = False
         if text.startswith("!") and text != "!":
@@ -303,6 +323,9 @@ class ScreenRepl(Repl):
         self._dirty.set()
 
     def answered(self, text: str | None) -> None:
+        """Take an answer to the open question. Text that cannot be an answer is added to
+        the draft.
+        """
         asker = self.asker
         if asker is None or not asker.asking:
             if text:
@@ -317,10 +340,14 @@ class ScreenRepl(Repl):
         self._dirty.set()
 
     def interrupted(self) -> None:
+        """Handle a SIGINT, unless another program uses the terminal: it is meant for that one."""
         if not self.screen.is_lent:
             self.interrupt_key(cleared=False)
 
     def interrupt_key(self, cleared: bool) -> None:
+        """Handle Ctrl-C: end the user's shell command, or else stop the agent, and leave
+        at last.
+        """
         if self.shell is not None:
             self.shell.stop()
             return
@@ -335,11 +362,16 @@ class ScreenRepl(Repl):
                 self.hint("leaving …")
 
     def escape_key(self) -> None:
+        """Stop the running turn."""
         if self.session is not None and self.view.phase in ("running", "waiting"):
             with at_terminal():
                 self.session.cancel()
 
     def end_key(self) -> None:
+        """Leave: after the running turn, or immediately if pressed again.
+
+        Sessions of a server are left immediately, because they continue there.
+        """
         stays = self.busy and not self._leave_when_done and not self.source.lasting
         if stays and self.session is not None:
             self._leave_when_done = True
@@ -350,6 +382,7 @@ class ScreenRepl(Repl):
             self.leave()
 
     def mode_key(self) -> None:
+        """Switch to the agent's next mode."""
         session = self.session
         modes = session.modes if session is not None else None
         if session is None or modes is None or not modes.modes:
@@ -360,6 +393,7 @@ class ScreenRepl(Repl):
         self.nursery.start_soon(self._set_mode, session, ids[place % len(ids)])
 
     async def _set_mode(self, session: SessionView, mode: str) -> None:
+        """Change the mode, and report the agent's error."""
         try:
             await session.set_mode(mode)
         except AgentrtError as error:
@@ -384,6 +418,9 @@ class ScreenRepl(Repl):
         self.nursery.start_soon(self._show_transcript)
 
     async def _show_transcript(self) -> None:
+        """Show the whole conversation in a pager. It is drawn in a thread, because that can take
+        long.
+        """
         if (session := self.session) is None:
             return
         try:
@@ -418,9 +455,11 @@ class ScreenRepl(Repl):
             self.screen.do(self.interface.add_to_draft, f'@"{path}" ', " ")
 
     def edit_earlier_key(self) -> None:
+        """Run `/edit`."""
         self.typed("/edit", self.nursery)
 
     def take_back_key(self) -> None:
+        """Take the last queued prompt back into the draft."""
         if (text := self.take_back()) is not None:
             self.screen.do(self.interface.add_to_draft, text, "\n")
             self._dirty.set()
@@ -429,6 +468,7 @@ class ScreenRepl(Repl):
         self.nursery.start_soon(self._edit, draft)
 
     def show(self, lines: Sequence[list[Run]]) -> None:
+        """Show lines, in a pager if the window is too small for them."""
         self._show_long("".join(self.page.paint(*line) + "\n" for line in lines))
 
     def _show_long(self, text: str, *, at_end: bool = False, pager: bool = False) -> None:
@@ -446,6 +486,9 @@ class ScreenRepl(Repl):
             self.nursery.start_soon(self._run_pager, text, at_end)
 
     async def _run_pager(self, text: str, at_end: bool) -> None:
+        """Show text in the user's pager, which uses the terminal in the meantime; without one,
+        print it.
+        """
         try:
             async with self.screen.lent():
                 shown = await page(text, encoding_of(sys.stdout), at_end=at_end)
@@ -473,6 +516,7 @@ class ScreenRepl(Repl):
             os.kill(0, signal.SIGTSTP)  # from the main thread: it stops right here
 
     async def run_shell(self, command: str) -> None:
+        """Run the user's shell command, and suggest sending its output to the agent."""
         await super().run_shell(command)
         if self.last_output is not None and self.last_output.text:
             self.hint("/send sends this output to the agent")

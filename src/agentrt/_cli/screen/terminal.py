@@ -88,6 +88,7 @@ class Screen:
 
     @property
     def size(self) -> os.terminal_size:
+        """The size of the terminal now; it is asked each time."""
         return self._output.size
 
     async def paint(self, text: str, live: Live) -> None:
@@ -160,11 +161,13 @@ class Screen:
                 event.set()
 
     def _close(self) -> None:
+        """End the thread. One that does not end within `LAST_OUTPUT_S` is abandoned."""
         self._closing = True
         self.do(self._exit)
         self._scope.deadline = trio.current_time() + LAST_OUTPUT_S
 
     def _receive(self, function: Callable[[], None]) -> None:
+        """Queue a function that the thread has posted, for `serve`."""
         self._inbox.append(function)
         self._news.set()
 
@@ -175,12 +178,14 @@ class Screen:
         self._token.run_sync_soon(self._receive, partial(function, *args))
 
     def _work(self) -> None:
+        """Run the interface; the thread's main function."""
         try:
             asyncio.run(self._main())
         except (OSError, EOFError, termios.error):
             pass  # the terminal disappeared
 
     async def _main(self) -> None:
+        """Run the application until `_exit`."""
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._failed)
         await self._app.run_async(
@@ -188,6 +193,7 @@ class Screen:
         )
 
     def _begin(self) -> None:
+        """Take over lines that were typed earlier, then report that the screen is ready."""
         if self._closing:
             self._exit()
         # Lines that were typed before this program took over: the terminal turned Enter into a
@@ -199,6 +205,7 @@ class Screen:
         self._token.run_sync_soon(self._ready.set)
 
     def _exit(self) -> None:
+        """End the application, and return the terminal from another program first."""
         self._back.set()
         future = self._app.future
         if future is not None and not future.done():
@@ -212,6 +219,7 @@ class Screen:
             self._app.exit(exception=error)
 
     def _paint(self, text: str, live: Live) -> None:
+        """Draw a frame, or keep it if another program uses the terminal now."""
         if self._away:
             before = self._frame[0] if self._frame is not None else ""
             self._frame = before + text, live
@@ -232,6 +240,7 @@ class Screen:
             self._output.flush()
 
     def _resized(self) -> None:
+        """Redraw for a new size, unless another program uses the terminal."""
         if not self._away:
             with self._output.in_one():
                 self._find_cursor()
@@ -251,10 +260,16 @@ class Screen:
         renderer._cursor_pos = Point(x=cursor.x % columns, y=above + cursor.x // columns)
 
     def _lend(self, lent: trio.Event) -> None:
+        """Leave the terminal to another program until `_take_back`, and draw the kept frame
+        afterwards.
+        """
         self._back = asyncio.Event()
         self._away = True
 
         async def lend() -> None:
+            """Suspend the application, with the terminal's settings as they were, until it is
+            returned.
+            """
             try:
                 async with in_terminal():
                     self._token.run_sync_soon(lent.set)
@@ -279,6 +294,7 @@ _REWRAPPING: Final = frozenset(
 
 
 def _rewraps(env: Mapping[str, str]) -> bool:
+    """True if the terminal wraps long rows again when its width changes."""
     return env.get("TERM", "").startswith("tmux") or not _REWRAPPING.isdisjoint(env)
 
 
@@ -322,6 +338,7 @@ class _TerminalOutput(Vt100_Output):
         self.write_raw("\x1b7\x1b[K\x1b[C\x1b[J\x1b8")
 
     def flush(self) -> None:
+        """Write the collected output, unless a frame is not complete yet."""
         if self._held or not self._buffer:
             return
         data = memoryview("".join(self._buffer).encode(self._code, "replace"))
