@@ -17,7 +17,7 @@ types refuse, is decoded on its own and leniently: valid fields count, invalid o
 **The end of a turn** differs between the versions. In version 1 it is the response to
 `session/prompt`. In version 2 that response only means that the prompt is part of the conversation
 (`_inserted`); the turn ends with a `state_update` to `idle` (`_stated`), and the agent may also
-begin work by itself, which such an update reports. `AcpTurns` decides what a state means.
+begin work by itself, which such an update reports. `AcpTurns` decides the meaning of a state.
 
 **Commands** write through the `Channel`, which collects the effects of a call; each public method
 ends with `take`. Cancels and prompts are not urgent: they keep their order among all lines that are
@@ -177,7 +177,10 @@ class AcpDriver:
     # --- commands
 
     def start(self, opening: Opening) -> list[Effect]:
-        """Begin with `initialize`; `AcpHandshake` does the rest. Raises for a second start."""
+        """Begin with `initialize`; `AcpHandshake` does everything else.
+
+        Raises for a second start.
+        """
         if self._handshake is not None:
             raise LocalProtocolError("already started")
         self._handshake = AcpHandshake(

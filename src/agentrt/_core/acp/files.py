@@ -249,7 +249,7 @@ class _RootWalk:
             os.close(self.folders.pop(0))
 
     def follow(self, target: str) -> None:
-        """Continue along a relative link target, before the rest of the path."""
+        """Continue along a relative link target, before the remaining path."""
         self._push(_split(target))
 
     def step(self) -> str | None:

@@ -10,7 +10,7 @@ begins, content is the history of a loaded conversation and is marked as such. I
 belongs to the running turn, or shows that the agent works by itself. Updates about the session
 itself, such as modes and commands, are reported in every phase.
 
-A child session of a sub-agent has updates of its own, under its own id. Its content is shown below
+The updates of a sub-agent's child session come under the child's own id. Its content is shown below
 a card that this module makes up (`_card`), because the protocol reports no tool call for it.
 """
 

@@ -4,14 +4,14 @@ Messages and terminals come as pieces or as a whole, tool calls as patches in wh
 field, diffs as git patches, and the agent lists its background work.
 
 The effects are append-only, but the protocol is not: a whole message or a whole terminal output
-replaces the pieces before it. If the whole begins with the pieces, only the rest is appended.
+replaces the pieces before it. If the whole begins with the pieces, only the new part is appended.
 Otherwise the text is closed and retracted from the answer, or the content of the tool call is
 replaced.
 
 Terminals are independent of tool calls on the wire. A terminal's output is appended to the call
 that refers to it (`_place`), even if the reference comes after the output. Output that no call
-refers to gets a card of its own at the end of the turn. A terminal that the agent lists as
-background work is a task; its latest output is the task's report.
+refers to gets a separate card at the end of the turn. A terminal that the agent lists as background
+work is a task; its latest output is the task's report.
 
 Updates may arrive after their turn. `AcpTurns` knows which messages belong to the running turn:
 text of an earlier turn is dropped with a notice, and updates of calls that were opened in an

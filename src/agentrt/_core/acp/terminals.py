@@ -469,7 +469,7 @@ class _RunningTerminal:
                 logger.exception("on_output failed; reading continues")
 
     async def _watch(self) -> None:
-        """Wait for the exit of the program, then a little for the rest of its output."""
+        """Wait for the exit of the program, then a little for its remaining output."""
         self._status = _exit_status(await self._wait_dead())
         self._dead.set()
         with trio.move_on_after(self._limits.stdout_drain_s):

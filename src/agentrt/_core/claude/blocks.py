@@ -1,4 +1,10 @@
-"""Conversion of content blocks between the neutral form and Claude's."""
+"""Conversion of content blocks between the neutral form and Claude's.
+
+Claude's blocks are those of Anthropic's Messages API, with further ones for the results of tools
+that the provider runs. A prompt can have text, images and PDF files. A link to a file becomes the
+mention `@path`, which Claude Code expands by itself; an embedded text becomes a tagged section.
+Blocks that only the model can read are left out, and blocks of an unknown kind are shown as JSON.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +41,7 @@ def to_claude(content: Sequence[Block]) -> str | list[JsonObject]:
 
 
 def _to_claude(block: Block) -> list[JsonObject]:
+    """Convert a block of a prompt. Raises `LocalProtocolError` for audio."""
     match block:
         case Text(text=text):
             return [_text(text)]
@@ -49,6 +56,7 @@ def _to_claude(block: Block) -> list[JsonObject]:
 
 
 def _resource(resource: JsonObject) -> list[JsonObject]:
+    """Convert an embedded file: an image, a PDF, or text in a tag that names its source."""
     uri = str(resource.get("uri", ""))
     mime = str(resource.get("mimeType") or "")
     blob = resource.get("blob")
@@ -90,10 +98,12 @@ def _mention(uri: str, name: str) -> str:
 
 
 def _text(text: str) -> JsonObject:
+    """Return a text block."""
     return {"type": "text", "text": text}
 
 
 def _base64(kind: str, mime: str, data: str) -> JsonObject:
+    """Return a block with encoded data."""
     return {"type": kind, "source": {"type": "base64", "media_type": mime, "data": data}}
 
 
@@ -112,6 +122,7 @@ def from_claude(content: Any) -> list[Block]:
 
 
 def _from_claude(part: Any) -> Iterable[Block]:
+    """Convert a block; one that cannot be converted is shown as JSON."""
     if not isinstance(part, dict):
         return
     kind, text = part.get("type"), part.get("text")
@@ -123,6 +134,7 @@ def _from_claude(part: Any) -> Iterable[Block]:
 
 
 def _image(part: JsonObject) -> Iterable[Block]:
+    """Convert an image, in the form of the API or of MCP."""
     source = part.get("source")
     if isinstance(source, dict) and isinstance(source.get("data"), str):
         yield Image(source["data"], str(source.get("media_type") or "image/png"))
@@ -131,11 +143,13 @@ def _image(part: JsonObject) -> Iterable[Block]:
 
 
 def _link(part: JsonObject) -> Iterable[Block]:
+    """Convert MCP's link to a resource."""
     if isinstance(part.get("uri"), str):
         yield ResourceLink(part["uri"], str(part.get("name") or ""))
 
 
 def _found(part: JsonObject) -> Iterable[Block]:
+    """Convert a result of a web search; the age of the page becomes the description."""
     url, age = part.get("url"), part.get("page_age")
     if isinstance(url, str):
         description = age if isinstance(age, str) else UNSET
@@ -143,12 +157,14 @@ def _found(part: JsonObject) -> Iterable[Block]:
 
 
 def _fetched(part: JsonObject) -> Iterable[Block]:
+    """Convert a fetched page: a link to it, and its content."""
     if isinstance(part.get("url"), str):
         yield ResourceLink(part["url"], part["url"])
         yield from from_claude(part.get("content"))
 
 
 def _document(part: JsonObject) -> Iterable[Block]:
+    """Convert a document: text, data or a link, as its source has it."""
     source, title = part.get("source"), part.get("title")
     if not isinstance(source, dict):
         return

@@ -54,6 +54,7 @@ def build_command(
 
 
 def _legacy_flags(options: ClaudeOptions) -> Iterator[str]:
+    """Yield the flags for the older dialect, which knows few of them."""
     yield from ("-p", "--input-format=stream-json", "--output-format=stream-json", "--verbose")
     yield f"--permission-mode={_check(_MODE, options.permission_mode, 'a permission mode')}"
     if options.session_id is not None:
@@ -61,6 +62,11 @@ def _legacy_flags(options: ClaudeOptions) -> Iterator[str]:
 
 
 def _flags(opening: Opening, options: ClaudeOptions) -> Iterator[str]:
+    """Yield the flags for a session.
+
+    MCP servers go on the command line, where other processes of the user can read them, unless
+    `mcp_delivery` sends them with `initialize`.
+    """
     yield from ("--output-format=stream-json", "--input-format=stream-json", "--verbose")
     yield f"--permission-mode={_check(_MODE, options.permission_mode, 'a permission mode')}"
     yield from _permission_flags(options)
@@ -93,6 +99,10 @@ def _flags(opening: Opening, options: ClaudeOptions) -> Iterator[str]:
 
 
 def _permission_flags(options: ClaudeOptions) -> Iterator[str]:
+    """Yield the flags about tools and permissions.
+
+    `--permission-prompt-tool=stdio` makes the CLI ask by control requests.
+    """
     if options.ask:
         yield "--permission-prompt-tool=stdio"
     if options.allow_bypass:
@@ -106,6 +116,7 @@ def _permission_flags(options: ClaudeOptions) -> Iterator[str]:
 
 
 def _model_flags(options: ClaudeOptions) -> Iterator[str]:
+    """Yield the flags about the model and the limits of a turn."""
     thinking = options.thinking
     for flag, value in (
         ("model", options.model),
@@ -123,6 +134,7 @@ def _model_flags(options: ClaudeOptions) -> Iterator[str]:
 
 
 def _session_flags(opening: Opening, options: ClaudeOptions) -> Iterator[str]:
+    """Yield the flags that choose the conversation: resumed, forked, or new with a given id."""
     if opening.resume is not None:
         yield f"--resume={opening.resume}"
     elif options.continue_last:
@@ -142,6 +154,7 @@ def _session_flags(opening: Opening, options: ClaudeOptions) -> Iterator[str]:
 
 
 def _environment(opening: Opening, options: ClaudeOptions) -> dict[str, str]:
+    """Return the variables that the CLI needs for this driver."""
     env = {
         # Makes the CLI report when it is idle: the only reliable sign that no more output will
         # come.
@@ -187,6 +200,7 @@ def initialize_request(opening: Opening, options: ClaudeOptions) -> JsonObject:
 
 
 def _hook(matcher: Any) -> JsonObject:
+    """Return a matcher of hooks in the form of `initialize`; the timeout is in seconds."""
     hook: JsonObject = {"hookCallbackIds": matcher.callbacks}
     if matcher.matcher is not None:
         hook["matcher"] = matcher.matcher
@@ -219,6 +233,7 @@ def mcp_config(servers: Iterable[JsonObject]) -> JsonObject:
 
 
 def _check(pattern: re.Pattern[str], value: str, what: str) -> str:
+    """Return a value that matches the pattern. Raises `ValueError` for others."""
     if not pattern.fullmatch(value):
         raise ValueError(f"{value!r} is not {what}")
     return value

@@ -135,11 +135,13 @@ class ClaudeRequests:
                 out.append(_failure(id, f"unsupported_request: {subtype}"))
 
     def _remember(self, id: str) -> None:
+        """Remember an answered request, of which only the last ones are kept."""
         self._answered[id] = None
         if len(self._answered) > REMEMBERED_REQUESTS:
             self._answered.popitem(last=False)  # a plain dict is slow at finding its first key
 
     def _add(self, asking: _OpenClaudeRequest) -> None:
+        """Keep a request until it is answered, by the CLI's id and by ours."""
         self._open[asking.id] = self._keys[asking.key] = asking
 
     def _mcp(self, asking: _OpenClaudeRequest, message: JsonObject, out: list[Effect]) -> None:
@@ -181,10 +183,12 @@ class ClaudeRequests:
             out.append(RequestWithdrawn(asking.key))
 
     def _drop(self, asking: _OpenClaudeRequest) -> None:
+        """Forget a request that needs no answer any more."""
         del self._open[asking.id], self._keys[asking.key]
         self._remember(asking.id)
 
     def _take(self, key: str) -> _OpenClaudeRequest | None:
+        """Return an open request and forget it; None if it is not open."""
         asking = self._keys.get(key)
         if asking is not None:
             self._drop(asking)
@@ -239,6 +243,7 @@ class ClaudeRequests:
 
     @staticmethod
     def _refuse(asking: _OpenClaudeRequest, code: int, message: str, data: Any) -> list[Effect]:
+        """Return the error answer: as an MCP error for an in-process server, else as a failure."""
         if asking.rpc is None:
             return [_failure(asking.id, message or f"error {code}")]
         # An error of the control request itself would fail the whole MCP server.
@@ -256,16 +261,19 @@ def _tool_call(message: JsonObject) -> str | None:
 
 
 def _success(id: str, response: Any) -> Write:
+    """Return the write of a successful `control_response`."""
     body = {"subtype": "success", "request_id": id, "response": response}
     return Write(encode_line({"type": "control_response", "response": body}))
 
 
 def _failure(id: str, error: str) -> Write:
+    """Return the write of an unsuccessful `control_response`, which has a text only."""
     body = {"subtype": "error", "request_id": id, "error": error}
     return Write(encode_line({"type": "control_response", "response": body}))
 
 
 def _rpc_error(id: Any, code: int, message: str, data: Any) -> JsonObject:
+    """Return a JSON-RPC error response."""
     error: JsonObject = {"code": code, "message": message}
     if data is not None:
         error["data"] = data
@@ -283,6 +291,7 @@ class ControlCalls:
     """The requests to the CLI."""
 
     def __init__(self) -> None:
+        """Begin without requests."""
         self._sent: dict[str, SentControl] = {}
         self._count = 0
 
@@ -335,6 +344,10 @@ _NEUTRAL: dict[str, tuple[str, dict[str, str]]] = {
 
 
 def _translated(method: str, params: JsonObject) -> JsonObject | None:
+    """Return the control request for a neutral method; None if the CLI has none for it.
+
+    Methods without a neutral name are sent under their own name.
+    """
     if method in UNAVAILABLE:
         return None
     subtype, names = _NEUTRAL.get(method, (method, {}))

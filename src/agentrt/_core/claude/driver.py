@@ -3,6 +3,19 @@
 This module combines the parts: the meaning of a line (`messages.py`), Claude's output and tool
 calls (`speech.py`), the end of a turn (`turns.py`) and its outcome (`outcome.py`), background work
 (`tasks.py`), and control requests in both directions (`control.py`).
+
+The protocol is `stream-json`: one JSON object per line, with a `type`. Conversation (`assistant`,
+`user`, `stream_event`, `result`, `system`) and control (`control_request`, `control_response`,
+`control_cancel_request`) share the two pipes. It has no version; the CLI adds types and fields with
+each release, and old releases lack some. So each fact is taken from the message that has it best,
+and has a second source where older releases need one.
+
+Every method that takes a message appends its effects to `out`. The order of the effects is the
+order of the lines, with one exception: adjacent pieces of one block become one effect (`_read`).
+
+The end of a turn is the hardest part, because a `result` may belong to the prompt, to work that
+Claude began by itself, or to several prompts together. `ClaudeTurns` decides it, from `result`,
+`session_state_changed`, `command_lifecycle`, and output; this module only passes these on.
 """
 
 from __future__ import annotations
@@ -78,6 +91,11 @@ class ClaudeDriver:
         line_limit: int = Limits().message_bytes,
         files: bool = True,
     ) -> None:
+        """Create a driver; call `start` to open its session.
+
+        `files`: True if Claude's stored files can be read from this process. `extensions`: subtypes
+        of control requests that the host serves.
+        """
         self.options: ClaudeOptions = options if options is not None else ClaudeOptions()
         self.dropped: Counter[str] = Counter()
         """Counts of messages without effect, by reason: `late`, `stale`, `unknown`, `bad`."""
@@ -105,11 +123,16 @@ class ClaudeDriver:
 
     @property
     def _started(self) -> bool:
+        """True if Claude has accepted `initialize`, so that prompts may be sent."""
         return self._handshake.started is not None
 
     # --- commands
 
     def start(self, opening: Opening) -> list[Effect]:
+        """Send `initialize`, with the settings that are not on the command line.
+
+        There is no message that resumes a session; `--resume` on the command line does.
+        """
         self._opening = opening
         self._cost = None if opening.resume is not None else 0.0
         self.options = effective(self.options, opening)
@@ -118,6 +141,10 @@ class ClaudeDriver:
     def prompt(
         self, turn: str, content: Sequence[Block], meta: JsonObject | None = None
     ) -> list[Effect]:
+        """Send a `user` message with a new uuid, by which its result will name it.
+
+        A turn that Claude has begun by itself may still run; its tool calls are then not forgotten.
+        """
         if self._turns.user is not None:
             raise LocalProtocolError("a prompt is already in flight")
         write, uuid = self._user_message(content)
@@ -127,6 +154,9 @@ class ClaudeDriver:
         return [write]
 
     def steer(self, turn: str, content: Sequence[Block]) -> list[Effect]:
+        """Send a `user` message during a turn; Claude takes it into this turn or begins the next
+        with it.
+        """
         if not self._turns.running:
             raise LocalProtocolError("no turn is running that could take the prompt")
         write, uuid = self._user_message(content)
@@ -134,6 +164,10 @@ class ClaudeDriver:
         return [write]
 
     def _user_message(self, content: Sequence[Block]) -> tuple[Write, str]:
+        """Return the write of a `user` message, and its uuid.
+
+        Not urgent: control messages go before it.
+        """
         if not self._started:
             raise LocalProtocolError("the handshake is not finished")
         uuid = self._new_uuid()
@@ -150,9 +184,14 @@ class ClaudeDriver:
         return Write(encode_line(line), urgent=False), uuid
 
     def discard_prompt(self, turn: str) -> None:
+        """Forget a prompt that was never written."""
         self._turns.discard_prompt(turn)
 
     def cancel(self) -> list[Effect]:
+        """Send the control request `interrupt`, which also removes prompts from Claude's own queue.
+
+        Nothing is sent without a running turn.
+        """
         if not self._turns.running:
             return []  # Claude would answer, and no result would ever come
         self._speech.interrupted = True
@@ -172,6 +211,7 @@ class ClaudeDriver:
         return self._requests.refuse(key, code, message, data)
 
     def call(self, call: str, method: str, params: JsonObject) -> list[Effect]:
+        """Send a control request; a parameter `turn` becomes the uuid of that turn's prompt."""
         if not self._started:
             return [
                 CallReturned(call, error=ErrorInfo("unsupported", "the handshake is not finished"))
@@ -192,10 +232,12 @@ class ClaudeDriver:
         return self._calls.uncall(call)
 
     def shutdown_message(self) -> list[Effect]:
+        """Send the control request `end_session`, once the handshake is over."""
         return [self._calls.send(GOODBYE)] if self._started else []
 
     @property
     def idle(self) -> bool:
+        """True if no turn runs, none is owed, and no background work runs."""
         return self._started and self._turns.at_rest and not self._tasks.live
 
     @property
@@ -211,6 +253,7 @@ class ClaudeDriver:
     # --- bytes
 
     def receive(self, data: bytes) -> list[Effect]:
+        """Process output of Claude Code, whose last line may be incomplete."""
         out: Out = []
         lines = self._lines.feed(data)
         if self._lines.oversized:  # longer than a read: it ended before the lines of this read
@@ -222,6 +265,9 @@ class ClaudeDriver:
         return out
 
     def receive_eof(self) -> list[Effect]:
+        """Process the end of the output: end turns that have their result, and fail pending
+        calls.
+        """
         out: Out = []
         lines = self._lines.end()
         if lines:
@@ -234,11 +280,13 @@ class ClaudeDriver:
         return out
 
     def _read_long(self, out: Out) -> None:
+        """Process the lines that are too long to be joined and decoded with others."""
         for line in self._lines.long:
             self._read(line, out)
         self._lines.long.clear()
 
     def _oversized(self, out: Out) -> None:
+        """Report the lines that exceeded the limit and were skipped."""
         for size in self._lines.oversized:
             out += self._repeats.worth_reporting(notices.too_long(size, self._lines.limit))
         self._lines.oversized.clear()
@@ -287,6 +335,7 @@ class ClaudeDriver:
     def _spoken(
         self, parent: str | None, index: int, thought: bool, pieces: list[str], out: Out
     ) -> None:
+        """Report collected pieces of one block. Text of the main agent shows that a turn runs."""
         text = "".join(pieces)
         pieces.clear()
         if text:
@@ -306,6 +355,10 @@ class ClaudeDriver:
             self._turns.answered(held=self._tasks.hold)
 
     def _assistant(self, m: wire.Assistant, out: Out) -> None:
+        """Take a whole message of the model, after its pieces or without any.
+
+        Without partial messages, only this message can show that the answer is complete.
+        """
         main = m.parent_tool_use_id is None
         if main:
             self._turns.began(out)
@@ -314,6 +367,11 @@ class ClaudeDriver:
             self._turns.answered(held=self._tasks.hold)
 
     def _user(self, m: wire.User, out: Out) -> None:
+        """Take tool results and echoes of prompts.
+
+        A result also shows where the work of its call runs: if it has not ended yet, it runs in the
+        background.
+        """
         self._speech.user(m, m.uuid in self._turns.used, out)
         if self._tasks.unplaced and isinstance(m.message.content, list):
             for block in m.message.content:
@@ -322,6 +380,7 @@ class ClaudeDriver:
                     self._tasks.returned(block.tool_use_id, failed, self._speech.background, out)
 
     def _requested(self, m: wire.ControlRequest, out: Out) -> None:
+        """Take a control request, and first show the call of a sub-agent that asks about it."""
         match m.request:
             case {"subtype": "can_use_tool", "agent_id": str(agent), "tool_use_id": str(call)}:
                 # Up to 2.1.270 the question may come before the call, and does not name a parent.
@@ -331,6 +390,11 @@ class ClaudeDriver:
         self._requests.received(m, out)
 
     def _result(self, m: wire.Result, out: Out) -> None:
+        """Take the end of a turn, with its outcome and usage.
+
+        Before the handshake is over, an unsuccessful result is the reason why Claude does not
+        start. A result that ends no turn is counted and reported; its usage still counts.
+        """
         if not self._started and m.refuses():
             self._handshake.refused(m, out)
             return
@@ -356,22 +420,27 @@ class ClaudeDriver:
             out += self._repeats.worth_reporting(notice)
 
     def _forget_turn(self) -> None:
+        """Drop the state of the turn that has ended."""
         self._speech.turn_ended()
         self._blocked = None
 
     def _lifecycle(self, m: wire.CommandLifecycle, out: Out) -> None:
+        """Pass on the lifecycle of a prompt: queued, started, completed or cancelled."""
         self._turns.lifecycle(m.command_uuid, m.state, out)
 
     def _reset(self, m: wire.ConversationReset, out: Out) -> None:
+        """Note that the conversation was cleared, and the session's cost with it."""
         self._cost = 0.0
         self._mention(m, out)
 
     def _mention(self, m: wire.Message, out: Out) -> None:
+        """Report a message that is only a notice."""
         notice = notices.of_message(m)
         if notice is not None:
             out.append(notice)
 
     def _limited(self, m: wire.RateLimit, out: Out) -> None:
+        """Report a rate limit, and show all limits known so far if one has changed."""
         self._mention(m, out)
         limit = notices.limit_of(m)
         if limit is not None and self._limits.get(limit.name) != limit:
@@ -379,15 +448,21 @@ class ClaudeDriver:
             out.append(UsageSet(Usage(limits=list(self._limits.values()))))
 
     def _bad(self, m: wire.BadClaudeLine, out: Out) -> None:
+        """Count and report a line that is not a message."""
         self.dropped["bad"] += 1
         out += self._repeats.worth_reporting(notices.bad_line(m))
 
     def _unknown(self, m: wire.UnknownClaudeLine, out: Out) -> None:
+        """Count and report a message of an unknown type."""
         self.dropped["unknown"] += 1
         notice = notices.unknown(f"message {m.type}", m.fields)
         out += self._repeats.worth_reporting(notice, about=m.type)
 
     def _system(self, m: wire.System, out: Out) -> None:
+        """Take a `system` message, whose subtype is its real type.
+
+        `init` comes at the beginning of each turn, with the settings that the turn runs with.
+        """
         fields = m.fields
         match m.subtype:
             case "session_state_changed":
@@ -410,11 +485,13 @@ class ClaudeDriver:
                 self._system_with_notice(m, out)
 
     def _command_output(self, text: object, out: Out) -> None:
+        """Show the output of a slash command as text of the turn."""
         if isinstance(text, str) and text:
             self._turns.began(out)
             out += [TextReceived(text), TextEnded()]
 
     def _system_with_notice(self, m: wire.System, out: Out) -> None:
+        """Take a `system` message that has an effect of its own in addition to its notice."""
         fields = m.fields
         match m.subtype:
             case "status":
@@ -434,6 +511,7 @@ class ClaudeDriver:
     # --- the handshake, and responses to requests of the driver
 
     def _response(self, m: wire.ControlResponse, out: Out) -> None:
+        """Take the response to a control request of this driver, by its id."""
         sent = self._calls.answered(m.response)
         if sent is None:
             self.dropped["late"] += 1
@@ -443,6 +521,9 @@ class ClaudeDriver:
             self._called(sent, m.response, out)
 
     def _called(self, sent: SentControl, result: wire.ControlResult, out: Out) -> None:
+        """Apply a change of settings that Claude has confirmed, and pass the response to its
+        caller.
+        """
         if result.subtype == "success":
             self._settings.answered(sent.request, out)
         if sent.call is None:
@@ -453,6 +534,10 @@ class ClaudeDriver:
             out.append(CallReturned(sent.call, error=error_of(result)))
 
     def _initialized(self, result: wire.ControlResult, out: Out) -> None:
+        """Take the response to `initialize`.
+
+        It may list permission requests that are still open; they are asked again.
+        """
         if self._handshake.over:
             return
         reply = result.response if isinstance(result.response, dict) else {}

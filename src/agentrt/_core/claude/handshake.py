@@ -50,6 +50,7 @@ class ClaudeHandshake:
     """
 
     def __init__(self, *, files: bool = True) -> None:
+        """Begin without a reply."""
         self.started: Started | None = None
         self._files = files
         self._failed = False
@@ -134,6 +135,7 @@ def is_older(version: str) -> bool:
 
 
 def _release(version: str) -> tuple[int, ...]:
+    """Return the three numbers of a version, or an empty tuple."""
     found = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
     return tuple(map(int, found.groups())) if found is not None else ()
 

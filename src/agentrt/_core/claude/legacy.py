@@ -66,6 +66,9 @@ class LegacyDriver:
         new_key: NewKey,
         line_limit: int = Limits().message_bytes,
     ) -> None:
+        """Create a driver. The older dialect sends whole lines only, so long ones are
+        joined first.
+        """
         self.options = options if options is not None else ClaudeOptions(legacy=True)
         self.dropped: Counter[str] = Counter()
         self._new_key = new_key
@@ -95,6 +98,11 @@ class LegacyDriver:
     def prompt(
         self, turn: str, content: Sequence[Block], meta: JsonObject | None = None
     ) -> list[Effect]:
+        """Send a `user` message with the text of a prompt.
+
+        Raises `LocalProtocolError` for other content, and if the program was found to be a newer
+        one.
+        """
         if self._turn is not None:
             raise LocalProtocolError("a prompt is already in flight")
         if self._refused is not None:
@@ -107,10 +115,12 @@ class LegacyDriver:
         return [Write(encode_line({"type": "user", "message": message}), urgent=False)]
 
     def discard_prompt(self, turn: str) -> None:
+        """Forget a prompt that was never written."""
         if self._turn == turn:
             self._turn = None
 
     def cancel(self) -> list[Effect]:
+        """Send SIGINT: this dialect has no message for it."""
         if self._turn is None or self._speech.interrupted:
             return []  # a second signal would end a program that has obeyed the first
         self._speech.interrupted = True
@@ -118,6 +128,10 @@ class LegacyDriver:
         return [Signal("interrupt")]
 
     def answer(self, key: str, answer: DecisionAnswer) -> list[Effect]:
+        """Answer a permission request by `approve` or `deny`, or a question by its result.
+
+        An approval that changes the input becomes a denial, because the dialect cannot carry it.
+        """
         call, request = self._asked.pop(key, (None, {}))
         if call is None:
             return []
@@ -143,31 +157,39 @@ class LegacyDriver:
         return [*out, Write(encode_line(line))]
 
     def reply(self, key: str, result: Any) -> list[Effect]:
+        """Do nothing: the older dialect has no requests that the host could serve."""
         return []
 
     def refuse(self, key: str, code: int, message: str, data: Any = None) -> list[Effect]:
+        """Do nothing, as `reply`."""
         return []
 
     def call(self, call: str, method: str, params: JsonObject) -> list[Effect]:
+        """Report that the request is not supported; the dialect has none."""
         return [
             CallReturned(call, error=ErrorInfo("unsupported", f"this protocol has no {method}"))
         ]
 
     def cancel_call(self, call: str) -> list[Effect]:
+        """Do nothing: there are no calls."""
         return []
 
     def shutdown_message(self) -> list[Effect]:
+        """Send nothing: the program ends with its stdin."""
         return []
 
     @property
     def idle(self) -> bool:
+        """True if no prompt is in flight."""
         return self._turn is None
 
     @property
     def awaits_silence(self) -> bool:
+        """True if the turn was interrupted: an aborted turn may end without a result."""
         return self._turn is not None and self._speech.interrupted
 
     def end_by_silence(self) -> list[Effect]:
+        """End the interrupted turn as cancelled; a late result of it is dropped."""
         out: list[Effect] = []
         if self.awaits_silence:
             self._snapshots.drop(out)
@@ -178,12 +200,17 @@ class LegacyDriver:
     # --- bytes
 
     def receive(self, data: bytes) -> list[Effect]:
+        """Process output of the program."""
         return self._read(self._lines.feed(data))
 
     def receive_eof(self) -> list[Effect]:
+        """Process the end of the output."""
         return self._read(self._lines.end())
 
     def _read(self, lines: bytes | bytearray) -> list[Effect]:
+        """Take lines. Each message is whole; streaming is simulated from snapshots
+        (`_Snapshots`).
+        """
         out: list[Effect] = []
         for m in self._reader.read(lines):
             match m:
@@ -211,6 +238,11 @@ class LegacyDriver:
         return out
 
     def _init(self, fields: JsonObject, out: list[Effect]) -> None:
+        """Take the `init` of a turn, with the session's id.
+
+        The older dialect has no version in it. A version means that a newer program runs, which
+        would ignore every answer; the turn is failed and the program is interrupted.
+        """
         self._settings.turn_init(fields, out)
         session, version = fields.get("session_id"), fields.get("claude_code_version")
         if isinstance(session, str):
@@ -223,6 +255,7 @@ class LegacyDriver:
                 self._end(ResultVerdict("failed", error=error), None, out)
 
     def _assistant(self, m: wire.Assistant, out: list[Effect]) -> None:
+        """Take a snapshot of a message, and ask about its new tool calls."""
         self._said = True
         if self._snapshots.begins(m):
             self._withdraw(out)  # every call of the previous message is over
@@ -251,6 +284,7 @@ class LegacyDriver:
                 out.append(RequestWithdrawn(key))
 
     def _result(self, m: wire.Result, out: list[Effect]) -> None:
+        """Take the end of a turn; an error after an aborted turn may be that turn's late result."""
         late, self._owed = self._owed and not self._said and bool(m.is_error), False
         if late or self._turn is None:
             self.dropped["stale"] += 1
@@ -264,10 +298,12 @@ class LegacyDriver:
         self._end(judge(m, interrupted=self._speech.interrupted), usage, out)
 
     def _withdraw(self, out: list[Effect]) -> None:
+        """Withdraw all open requests."""
         out += [RequestWithdrawn(key) for key in self._asked]
         self._asked.clear()
 
     def _end(self, verdict: ResultVerdict, usage: Usage | None, out: list[Effect]) -> None:
+        """Report the end of the turn."""
         turn, self._turn = self._turn, None
         assert turn is not None
         self._speech.turn_ended()
@@ -323,6 +359,7 @@ class _Snapshots:
     """Converts the new parts of each snapshot to pieces, as if they had been streamed."""
 
     def __init__(self, speech: ClaudeTranslator) -> None:
+        """Begin without a message. `speech` gets the pieces."""
         self._speech = speech
         self._seen: list[_SeenBlock] = []
         self._message: str | None = None
@@ -375,6 +412,7 @@ class _Snapshots:
         )
 
     def _show_text(self, index: int, thought: bool, text: str, out: list[Effect]) -> None:
+        """Report a piece of a block, and end the block that was written before it."""
         if text:
             if index != self._index:
                 self._stop(out)
@@ -382,6 +420,7 @@ class _Snapshots:
             self._speech.pieces(self._parent, index, thought, text, out)
 
     def _stop(self, out: list[Effect]) -> None:
+        """End the block that is being written."""
         if self._index >= 0:
             stop = wire.Event("content_block_stop", self._index)
             self._speech.stream_event(stop, self._parent, out)
@@ -394,11 +433,13 @@ class _Snapshots:
 
 
 def _blocks(m: wire.Assistant) -> list[wire.ClaudeBlock]:
+    """Return the blocks of a message, whose content may be a plain text."""
     content = m.message.content
     return [wire.ClaudeBlock(type="text", text=content)] if isinstance(content, str) else content
 
 
 def _seen_of(blocks: list[wire.ClaudeBlock]) -> list[_SeenBlock]:
+    """Return the facts about blocks by which a further snapshot is recognised."""
     return [_SeenBlock(b.type, b.thinking or b.text or "", b.id) for b in blocks]
 
 

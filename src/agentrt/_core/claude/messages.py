@@ -257,23 +257,23 @@ class ToolProgress(Struct, tag_field="type", tag="tool_progress", gc=False):
 
 
 class KeepAlive(Struct, tag_field="type", tag="keep_alive", gc=False):
-    pass
+    """Declared only so that its batch can be decoded: its content is not used."""
 
 
 class ToolUseSummary(Struct, tag_field="type", tag="tool_use_summary", gc=False):
-    pass
+    """Declared only so that its batch can be decoded: its content is not used."""
 
 
 class TranscriptMirror(Struct, tag_field="type", tag="transcript_mirror", gc=False):
-    pass
+    """Declared only so that its batch can be decoded: its content is not used."""
 
 
 class ActiveGoal(Struct, tag_field="type", tag="active_goal", gc=False):
-    pass
+    """Declared only so that its batch can be decoded: its content is not used."""
 
 
 class AutocompactState(Struct, tag_field="type", tag="autocompact_state", gc=False):
-    pass
+    """Declared only so that its batch can be decoded: its content is not used."""
 
 
 class SystemHead(Struct, tag_field="type", tag="system", gc=False):
@@ -357,6 +357,7 @@ class ClaudeReader:
         return [self._line(line) for line in _split(lines)]
 
     def _line(self, line: bytes | bytearray) -> Message:
+        """Decode one line, leniently if its strict form fails."""
         try:
             return _whole(_decoder.decode(line), line)
         except DECODE_ERRORS:
@@ -368,6 +369,7 @@ class ClaudeReader:
         return self._decoded(fields, bytes(line[:200]))
 
     def _long(self, line: LongLine) -> Message:
+        """Decode a line that is longer than a read."""
         try:
             fields = line.value()
         except RemoteProtocolError as error:
@@ -377,6 +379,7 @@ class ClaudeReader:
         return self._decoded(fields, line.head)
 
     def _decoded(self, fields: JsonObject, head: bytes) -> Message:
+        """Convert an object to a message. An undeclared type turns off the decoding of batches."""
         tag = fields.get("type")
         try:
             message: _Wire = convert(fields, _Wire)
@@ -389,6 +392,7 @@ class ClaudeReader:
 
 
 def _split(lines: bytes | bytearray) -> list[bytes | bytearray]:
+    """Return the lines that are not blank."""
     return [line for line in lines.split(b"\n") if line.strip()]
 
 

@@ -80,6 +80,7 @@ def too_long(size: int, limit: int) -> Notice:
 
 
 def _api_retry(m: JsonObject) -> Notice:
+    """Report a failed request to the API, which Claude repeats after a delay."""
     status, cause = m.get("error_status"), m.get("error") or "unknown"
     failure = f"{cause} ({status})" if status is not None else str(cause)
     wait = m.get("retry_delay_ms")
@@ -89,6 +90,7 @@ def _api_retry(m: JsonObject) -> Notice:
 
 
 def _status(m: JsonObject) -> Notice | None:
+    """Report that the conversation is being compacted, or that this has failed."""
     if m.get("status") == "compacting":
         return Notice("info", "compacting", "the conversation is being summarised")
     if m.get("compact_result") == "failed":
@@ -97,10 +99,12 @@ def _status(m: JsonObject) -> Notice | None:
 
 
 def _compacted(m: JsonObject) -> Notice:
+    """Report that the conversation was compacted."""
     return compacted(m.get("compact_metadata"))
 
 
 def _informational(m: JsonObject) -> Notice | None:
+    """Report a message of the CLI to its user, under the CLI's tag as the code."""
     text = str(m.get("content") or "")
     level = "warning" if m.get("level") == "warning" else "info"
     code = str(m.get("tag") or "informational")
@@ -108,12 +112,14 @@ def _informational(m: JsonObject) -> Notice | None:
 
 
 def _denied(m: JsonObject) -> Notice:
+    """Report a call that was refused without a question, by a rule or a mode."""
     reason = m.get("message") or m.get("decision_reason") or "by a rule"
     data = _without(m, "uuid", "session_id")
     return Notice("info", "permission_denied", f"{m.get('tool_name')} was denied: {reason}", data)
 
 
 def _hook_response(m: JsonObject) -> Notice | None:
+    """Report a hook that failed; successful ones are of no interest."""
     if m.get("outcome") != "error":
         return None
     said = m.get("stderr") or m.get("output") or f"exit code {m.get('exit_code')}"
@@ -121,6 +127,7 @@ def _hook_response(m: JsonObject) -> Notice | None:
 
 
 def _plugin(m: JsonObject) -> Notice | None:
+    """Report a plugin that could not be installed."""
     if m.get("status") != "failed":
         return None
     return Notice("warning", "plugin_failed", f"{m.get('name')}: {m.get('error')}")
@@ -130,6 +137,7 @@ def _plain(level: str, code: str, field: str) -> Callable[[JsonObject], Notice |
     """Return a maker of notices with one field's text."""
 
     def make(m: JsonObject) -> Notice | None:
+        """Return the notice, or None if the field is empty."""
         text = m.get(field)
         return Notice(level, code, text) if isinstance(text, str) and text else None  # type: ignore[arg-type]
 
@@ -137,6 +145,7 @@ def _plain(level: str, code: str, field: str) -> Callable[[JsonObject], Notice |
 
 
 def _without(m: JsonObject, *names: str) -> JsonObject:
+    """Return the fields of a message for a notice, without the type and these names."""
     return {k: v for k, v in m.items() if k not in ("type", "subtype", *names)}
 
 

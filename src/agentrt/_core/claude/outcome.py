@@ -66,6 +66,7 @@ def judge(
 
 
 def _lacks_structured_output(result: Result) -> bool:
+    """Return True if a requested structured answer is missing; a turn without steps owes none."""
     return result.structured_output is None and result.num_turns != 0
 
 
@@ -102,11 +103,18 @@ def turn_usage(result: Result, total_cost: float | None, cost_before: float | No
 
 
 def _seconds(milliseconds: Any) -> float | None:
+    """Convert milliseconds to seconds; None if there is no number."""
     found = number(milliseconds)
     return None if found is None else found / 1000
 
 
 def _turn_tokens(result: Result, total: float | None, cost_before: float | None) -> Usage | None:
+    """Return the tokens and the cost of a turn.
+
+    Newer CLIs report the usage since the last result by model. Older ones report the main
+    conversation's tokens, and the cost only as a difference of session totals, which is unknown
+    after a resume.
+    """
     since = result.model_usage_since_last_result
     if isinstance(since, dict):
         return _total(since) if since else None
@@ -152,6 +160,7 @@ def _total(usage: Any) -> Usage:
         return Usage()
 
     def total(name: str) -> int:
+        """Return the sum of one count over all models."""
         return sum(getattr(m, name) or 0 for m in models.values())
 
     costs = [m.cost for m in models.values() if m.cost is not None]
@@ -167,6 +176,7 @@ def _total(usage: Any) -> Usage:
 
 
 def _of_model(row: dict[str, Any]) -> Usage:
+    """Convert the usage of one model, with the size of its context window."""
     usage = _usage(
         whole_number(row.get("inputTokens")),
         whole_number(row.get("outputTokens")),
@@ -181,6 +191,7 @@ def _of_model(row: dict[str, Any]) -> Usage:
 def _usage(
     fresh: int | None, output: int | None, read: int | None, write: int | None, cost: float | None
 ) -> Usage:
+    """Make a usage; its total includes cached tokens, and is unknown if every count is."""
     known = not (fresh is output is read is write is None)
     return Usage(
         input_tokens=fresh,

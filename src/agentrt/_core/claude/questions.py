@@ -61,6 +61,10 @@ def ask_permission(key: str, request: JsonObject, *, background: bool) -> Decisi
 
 
 def _options(name: str, request: JsonObject) -> list[PermissionOption]:
+    """Return the options of a request: allow, the CLI's suggestions, reject.
+
+    Leaving plan mode is a question with its own answers.
+    """
     if name == "ExitPlanMode":
         accept = f"Yes, and {ACCEPT_EDITS_NAME}"
         return [
@@ -123,6 +127,7 @@ def _questionnaire(arguments: Any) -> JsonObject:
 
 
 def _question(question: JsonObject) -> JsonObject:
+    """Return the form field of a question, with its options as choices."""
     choices: list[JsonObject] = []
     for option in objects(question.get("options")):
         label = _str(option.get("label"))
@@ -137,6 +142,7 @@ def _question(question: JsonObject) -> JsonObject:
 
 
 def _joined(value: Any) -> str:
+    """Return an answer as the CLI expects it: several choices in one text."""
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
@@ -167,4 +173,5 @@ def elicitation_response(answer: DecisionAnswer) -> JsonObject:
 
 
 def _str(value: Any) -> str:
+    """Return a text; an empty one for other values."""
     return text(value) or ""

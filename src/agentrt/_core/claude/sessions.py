@@ -153,6 +153,11 @@ def project_name(cwd: str) -> str:
 
 
 def _transcripts(config: Path, cwd: str | None) -> Iterator[Path]:
+    """Yield the transcripts of a project, or of all projects.
+
+    The folder of a long path has a hash in place of its end that only Claude computes, so all
+    folders with that beginning are searched.
+    """
     name = "*"
     if cwd is not None:
         name = project_name(os.path.realpath(cwd))
@@ -196,11 +201,13 @@ def _glance(path: Path) -> StoredSession | None:
 
 
 def _newest(entries: list[JsonObject], field: str) -> str | None:
+    """Return the last value of a field."""
     values = (entry.get(field) for entry in reversed(entries))
     return next((v for v in values if isinstance(v, str) and v), None)
 
 
 def _first_prompt(entries: Iterable[JsonObject]) -> str | None:
+    """Return the beginning of the first prompt; text in tags is not one."""
     for entry in entries:
         if entry.get("type") == "user" and not entry.get("isMeta"):
             content = _message(entry).get("content")
@@ -211,6 +218,7 @@ def _first_prompt(entries: Iterable[JsonObject]) -> str | None:
 
 
 def _text(content: Any) -> str:
+    """Return the text blocks of a content."""
     parts = content if isinstance(content, list) else []
     texts = [p.get("text") for p in parts if isinstance(p, dict) and p.get("type") == "text"]
     return "".join(t for t in texts if isinstance(t, str))
@@ -230,12 +238,14 @@ def _entries(data: bytes) -> Iterator[JsonObject]:
 
 
 def _in_tree(entry: JsonObject) -> bool:
+    """Return True if an entry is part of the conversation's tree, outside of sub-agents."""
     named = isinstance(entry.get("uuid"), str) and isinstance(entry.get("type"), str)
     hangs = isinstance(entry.get("parentUuid"), str | None)
     return named and hangs and entry["type"] in ENTRIES and not entry.get("isSidechain")
 
 
 def _conversation(transcript: Path) -> list[JsonObject]:
+    """Read the whole transcript, and return the branch of its newest message."""
     return _branch([e for e in _entries(transcript.read_bytes()) if _in_tree(e)])
 
 
@@ -260,6 +270,7 @@ def _branch(entries: list[JsonObject]) -> list[JsonObject]:
 
 
 def _message(entry: JsonObject) -> JsonObject:
+    """Return the API message of an entry, or an empty one."""
     message = entry.get("message")
     return message if isinstance(message, dict) else {}
 
@@ -271,6 +282,7 @@ def _answer(entry: JsonObject) -> str | None:
 
 
 def _is_result(entry: JsonObject) -> bool:
+    """Return True if an entry is the result of a tool."""
     content = _message(entry).get("content")
     return isinstance(content, list) and any(
         isinstance(part, dict) and part.get("type") == "tool_result" for part in content
@@ -278,6 +290,9 @@ def _is_result(entry: JsonObject) -> bool:
 
 
 def _names(entry: JsonObject, names: Container[str]) -> bool:
+    """Return True if one of these names means an entry: its uuid, its answer or one of its
+    calls.
+    """
     content = _message(entry).get("content")
     parts = (
         [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
@@ -287,10 +302,12 @@ def _names(entry: JsonObject, names: Container[str]) -> bool:
 
 
 def _begins_turn(entry: JsonObject) -> bool:
+    """Return True if a turn begins with an entry. Messages that the CLI adds do not begin one."""
     return entry["type"] == "user" and not entry.get("isMeta") and _is_prompt(entry)
 
 
 def _is_prompt(entry: JsonObject) -> bool:
+    """Return True if a `user` entry is a prompt, and not a result or the output of a command."""
     content = _message(entry).get("content")
     command = isinstance(content, str) and content.startswith("<local-command-")
     return not command and not _is_result(entry)

@@ -26,6 +26,7 @@ class McpServerStates:
     """Reports each failed server once, until it is connected again."""
 
     def __init__(self) -> None:
+        """Begin without reports."""
         self._reported: set[tuple[str, str]] = set()
 
     def turn_init(self, init: JsonObject, given: Collection[str], out: list[Effect]) -> None:
@@ -62,6 +63,7 @@ class ClaudeSettings:
     """Keeps the current values. Changes are appended to `out`."""
 
     def __init__(self) -> None:
+        """Begin without settings; the reply to `initialize` has them."""
         self.modes = Modes()
         self.model: str | None = None
         """The model's own id, as in `modelUsage`."""
@@ -149,6 +151,7 @@ class ClaudeSettings:
                 pass
 
     def _change(self, out: list[Effect], **values: str) -> None:
+        """Change values, and report all of them if one differs."""
         new = replace(self.modes, **values)
         if new != self.modes:
             self.modes = new

@@ -46,6 +46,7 @@ class ClaudePlan:
     """The entries, by id. Each method returns the new plan, or None if nothing changed."""
 
     def __init__(self) -> None:
+        """Begin without entries."""
         self._entries: dict[str, PlanEntry] = {}
         self._calls: dict[str, tuple[str, JsonObject]] = {}
 
@@ -78,6 +79,7 @@ class ClaudePlan:
         return self._list()
 
     def _update(self, id: str, arguments: JsonObject) -> list[PlanEntry] | None:
+        """Change an entry, or delete it; fields that the call does not name stay."""
         entry = self._entries.get(id)
         if entry is None:
             return None
@@ -90,6 +92,7 @@ class ClaudePlan:
         return self._list()
 
     def _replace(self, entries: Any) -> list[PlanEntry] | None:
+        """Replace all entries. Those of `TodoWrite` have no ids, so their positions serve."""
         if not isinstance(entries, list):
             return None
         self._entries = {
@@ -104,6 +107,7 @@ class ClaudePlan:
         return self._list()
 
     def _list(self) -> list[PlanEntry]:
+        """Return the entries in the order in which they were created."""
         return list(self._entries.values())
 
 
@@ -167,6 +171,9 @@ class ClaudeTranslator:
     """Converts the conversation's messages to effects, appended to `out`."""
 
     def __init__(self) -> None:
+        """Create a translator. Its sets are shared with the driver, which reads and extends
+        them.
+        """
         self.background: set[str] = set()
         """Tool calls with a sub-agent that works in the background, and all calls below them."""
         self.denied: set[str] = set()
@@ -260,6 +267,10 @@ class ClaudeTranslator:
         stream.inputs.clear()
 
     def _begin(self, stream: _StreamedMessage, index: int, thought: bool) -> _OpenSpeech:
+        """Begin a block of text or thought.
+
+        If its whole message came first, it is already shown; the pieces are then compared with it.
+        """
         shown = next((s for s in stream.unstreamed if s.thought is thought), None)
         speech = stream.blocks[index] = _OpenSpeech(thought)
         if shown is None:
@@ -272,6 +283,7 @@ class ClaudeTranslator:
     def _block_start(
         self, index: int, block: wire.ClaudeBlock, parent: str | None, out: list[Effect]
     ) -> None:
+        """Take the start of a block, which may have its first text. A call is shown immediately."""
         if block.type in ("text", "thinking"):
             self._begin(
                 self._streams.setdefault(parent, _StreamedMessage()), index, block.type != "text"
@@ -316,6 +328,7 @@ class ClaudeTranslator:
         )
 
     def _block_stop(self, index: int, parent: str | None, out: list[Effect]) -> None:
+        """End a block; a text without any characters is not reported."""
         stream = self._streams.get(parent)
         if stream is not None:
             stream.inputs.pop(index, None)
@@ -326,6 +339,7 @@ class ClaudeTranslator:
                 out.append(TextEnded(parent=parent))
 
     def _count(self, usage: Any) -> None:
+        """Note the tokens in the main agent's context, from the API's usage of its last message."""
         if isinstance(usage, dict):
             for name in CONTEXT_USAGE_FIELDS:
                 if isinstance(usage.get(name), int):
@@ -403,6 +417,7 @@ class ClaudeTranslator:
     def _call(
         self, block: wire.ClaudeBlock, id: str, parent: str | None, out: list[Effect]
     ) -> None:
+        """Report a call with its whole input, and close the view of its partial input."""
         name = block.name or ""
         opens = id not in self._names
         self._name(id, name, parent)
@@ -478,6 +493,7 @@ class ClaudeTranslator:
                 out.append(UserContentReceived(content=said, message=m.uuid))
 
     def _user_text(self, text: str, m: wire.User, ours: bool, out: list[Effect]) -> None:
+        """Report the output of a local command as a notice, or show a replayed user message."""
         for tag, level in (("local-command-stdout", "info"), ("local-command-stderr", "warning")):
             if text.startswith(f"<{tag}>"):
                 said = text.removeprefix(f"<{tag}>").removesuffix(f"</{tag}>").strip()
@@ -496,6 +512,11 @@ class ClaudeTranslator:
         structured: Any,
         out: list[Effect],
     ) -> None:
+        """Report the result of a tool call, by the id of the call.
+
+        The result of an edit is not shown, because the call shows the change. Entries of the plan
+        get their ids here.
+        """
         failed = bool(block.is_error)
         status = self._status(id, failed, meta.get("non_execution_kind"))
         content: list[ToolContent] = _unwrapped(block.content)
@@ -515,6 +536,11 @@ class ClaudeTranslator:
             out.append(PlanSet(plan))
 
     def _status(self, id: str, failed: bool, unexecuted: Any) -> ItemStatus:
+        """Return the status of a call with a result.
+
+        `non_execution_kind` in the result's metadata means that the tool did not run: refused by a
+        rule, or interrupted.
+        """
         if id in self.denied:
             return "denied" if failed else "completed"
         if unexecuted is not None:
@@ -527,18 +553,21 @@ class ClaudeTranslator:
 
 
 def _blocks(message: wire.ApiMessage) -> list[wire.ClaudeBlock]:
+    """Return the blocks of a message, whose content may be a plain text."""
     if isinstance(message.content, str):
         return [wire.ClaudeBlock(type="text", text=message.content)]
     return message.content
 
 
 def _text_of(block: wire.ClaudeBlock) -> str:
+    """Return the text of a text or thinking block."""
     if block.type == "thinking":
         return block.thinking or block.text or ""
     return block.text or ""
 
 
 def _shown(block: wire.ClaudeBlock) -> list[Block]:
+    """Return a block in neutral form."""
     return from_claude([to_builtins(block)])
 
 
@@ -550,6 +579,7 @@ def _unwrapped(content: Any) -> list[ToolContent]:
 
 
 def _by_id(meta: Any) -> dict[str, dict[str, Any]]:
+    """Return the metadata of tool results by the ids of their calls."""
     if not isinstance(meta, list):
         return {}
     return {m["id"]: m for m in meta if isinstance(m, dict) and isinstance(m.get("id"), str)}

@@ -97,6 +97,7 @@ def describes_all(request: JsonObject) -> bool:
 
 
 def _described(update: Any, allowed: bool) -> bool:
+    """Return True if the option of a suggestion shows all of its fields and values."""
     match update:
         case {"type": "addRules", "behavior": "allow", "rules": [*rules], **rest}:
             whole = all(set(rule) <= _RULE and _rule(rule) for rule in objects(rules))
@@ -132,6 +133,7 @@ def _always(updates: list[JsonObject]) -> list[tuple[PermissionOption, list[Json
 
 
 def _allows(update: JsonObject) -> bool:
+    """Return True if a suggestion adds rules that allow."""
     return update.get("type") == "addRules" and update.get("behavior") == "allow"
 
 
@@ -151,11 +153,13 @@ def _for_file(request: JsonObject) -> list[JsonObject]:
 
 
 def _in_words(update: JsonObject) -> str:
+    """Return the rules of a suggestion in words; empty if they have no label."""
     rules = update.get("rules")
     return ", ".join(filter(None, map(_rule, rules))) if isinstance(rules, list) else ""
 
 
 def _rule(rule: Any) -> str:
+    """Return a rule as people write it: `Bash(npm test)`; empty if it is not a valid one."""
     if not isinstance(rule, dict):
         return ""
     name, content = rule.get("toolName"), rule.get("ruleContent")

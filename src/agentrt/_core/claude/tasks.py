@@ -39,6 +39,8 @@ AGENTS = frozenset({"local_agent", "local_workflow"})
 
 
 class _KnownTask(Struct):
+    """A task as far as the CLI has reported it, in the background or not."""
+
     task: Task
     background: bool
     call: str | None = None
@@ -55,11 +57,13 @@ class ClaudeTasks:
     """The tasks of one process. Changes are appended to `out` as `TaskSet`."""
 
     def __init__(self) -> None:
+        """Begin without tasks."""
         self._tasks: dict[str, _KnownTask] = {}
         self.unplaced: dict[str, _KnownTask] = {}
         """Tasks, by tool call, that may run in the foreground or the background."""
 
     def _live(self) -> list[Task]:
+        """Return the background tasks that are not over."""
         return [k.task for k in self._tasks.values() if k.background and k.task.status not in OVER]
 
     @property
@@ -117,6 +121,12 @@ class ClaudeTasks:
         return known is not None and self._report(known, background, out)
 
     def _started(self, id: str, m: JsonObject, turn: str | None) -> None:
+        """Begin a task, or begin one again that was resumed under its old id.
+
+        Whether it runs in the background depends on `is_backgrounded`; a task of a call without
+        this field waits for the call's result (`unplaced`). Tasks that the CLI marks as ambient are
+        not shown.
+        """
         known = self._tasks.get(id)
         task = Task(
             id=id,
@@ -145,6 +155,7 @@ class ClaudeTasks:
             self._report(known, background, out)
 
     def _patch(self, id: str, patch: JsonObject) -> None:
+        """Apply the changed fields of `task_updated`."""
         known = self._tasks.get(id)
         if known is not None and patch.get("is_backgrounded") is True:
             known.background = True
@@ -156,12 +167,14 @@ class ClaudeTasks:
         )
 
     def _change(self, id: str, **fields: Any) -> None:
+        """Change texts of a task, unless it is over. Values that are not text are ignored."""
         known = self._tasks.get(id)
         if known is not None and known.task.status not in OVER:
             new = {name: value for name, value in fields.items() if isinstance(value, str)}
             known.task = replace(known.task, **new)
 
     def _used(self, id: str, usage: Any) -> None:
+        """Note the tokens and tool calls of a task so far."""
         known = self._tasks.get(id)
         if known is None or not isinstance(usage, dict):
             return
@@ -225,4 +238,5 @@ class ClaudeTasks:
 
 
 def _id(m: JsonObject) -> bool:
+    """Return True if an entry of the level has an id."""
     return isinstance(m.get("task_id"), str)

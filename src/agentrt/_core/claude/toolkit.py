@@ -86,6 +86,7 @@ def title_of(name: str, arguments: Any) -> str:
 
 
 def _line(value: str) -> str:
+    """Return the beginning of a value in one line."""
     return " ".join(value[: 2 * MAX_TITLE_CHARS].split())
 
 
@@ -127,26 +128,31 @@ def is_edit(name: str) -> bool:
 
 
 def _text(value: Any) -> str:
+    """Return a text. Raises `TypeError` for other values, so that the call shows no content."""
     if not isinstance(value, str):
         raise TypeError
     return value
 
 
 def _edits(arguments: JsonObject) -> list[ToolContent]:
+    """Return the changes of an edit, one for each replacement."""
     path = _text(arguments["file_path"])
     edits = arguments.get("edits", [arguments])
     return [Diff(path, _text(e["new_string"]), _text(e["old_string"])) for e in edits]
 
 
 def _write(arguments: JsonObject) -> list[ToolContent]:
+    """Return a new file. The old content is not in the call."""
     return [Diff(_text(arguments["file_path"]), _text(arguments["content"]))]
 
 
 def _notebook(arguments: JsonObject) -> list[ToolContent]:
+    """Return the new source of a cell."""
     return [Diff(_text(arguments["notebook_path"]), _text(arguments["new_source"]))]
 
 
 def _plan(arguments: JsonObject) -> list[ToolContent]:
+    """Return the plan that the agent proposes."""
     return [ToolText(Text(_text(arguments["plan"])))]
 
 

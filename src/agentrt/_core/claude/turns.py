@@ -41,6 +41,7 @@ class ClaudeTurns:
     """The turns of one process. Methods append begins and ends of turns to `out`."""
 
     def __init__(self) -> None:
+        """Begin without turns."""
         self.user: ClaudeTurn | None = None
         self.agent: ClaudeTurn | None = None
         self.state: str | None = None
@@ -74,6 +75,7 @@ class ClaudeTurns:
 
     @property
     def _quiet(self) -> bool:
+        """True if no turn runs and Claude does not report to be busy."""
         return self.user is None and self.agent is None and self.state in (None, "idle")
 
     @property
@@ -121,6 +123,11 @@ class ClaudeTurns:
         self._shown(out, sure=True)
 
     def _shown(self, out: list[Effect], *, sure: bool) -> None:
+        """Note that a turn runs, because of output or of its `init`.
+
+        A turn that has its result ends first. Without a turn, Claude has begun one by itself, if
+        the sign is `sure`.
+        """
         self._flush(out)
         turn = self.user or self.agent
         if turn is not None:

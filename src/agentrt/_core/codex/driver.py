@@ -148,7 +148,10 @@ class CodexDriver:
     # --- commands
 
     def start(self, opening: Opening) -> list[Effect]:
-        """Begin with `initialize`; `CodexHandshake` does the rest. Raises for a second start."""
+        """Begin with `initialize`; `CodexHandshake` does everything else.
+
+        Raises for a second start.
+        """
         if self._handshake is not None:
             raise LocalProtocolError("already started")
         self._opening = opening

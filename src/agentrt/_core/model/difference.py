@@ -165,7 +165,7 @@ def _start(item: Item) -> int:
 def _patch(before: Item, item: Item) -> JsonObject:
     """Return the changed fields of an item that the reader knows; empty if there are none.
 
-    Text, and a final status, have events of their own.
+    Text, and a final status, have separate events.
     """
     patch: JsonObject = {
         name: value

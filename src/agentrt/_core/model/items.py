@@ -303,9 +303,9 @@ class Items:
     ) -> _OpenText:
         """Open a text or thought item below `parent`, which becomes the growing one.
 
-        A text of the turn's answer is added to the answer: as a part of its own, or, if a prompt
-        sent into the turn has interrupted the same message of the agent, as the continuation of the
-        last part.
+        A text of the turn's answer is added to the answer: as a new part, or, if a prompt sent into
+        the turn has interrupted the same message of the agent, as the continuation of the last
+        part.
         """
         if parent in self._open_texts:
             self._close_text(parent, "completed")

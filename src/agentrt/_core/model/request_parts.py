@@ -273,7 +273,7 @@ def _key(name: str) -> str:
 
 
 def _dotted(name: str) -> str:
-    """Return the name of a member for the rest of a label: `.name`, or in brackets as JSON."""
+    """Return the name of a member inside a label: `.name`, or in brackets as JSON."""
     return f".{name}" if _NAME.fullmatch(name) else f"[{json.dumps(name, ensure_ascii=False)}]"
 
 

@@ -1277,8 +1277,8 @@ class SessionCore:
         """Take over the results of the handshake: the agent's session, capabilities and history.
 
         If the conversation was resumed, the prompts that the agent repeated are compared with the
-        last ones of this session; a notice tells the user if the agent has lost some. While the log
-        takes over the repeated history (`keep_replay`), there is nothing to compare.
+        last ones of this session; a notice informs the user if the agent has lost some. While the
+        log takes over the repeated history (`keep_replay`), there is nothing to compare.
         """
         conversation = self.conversation
         self.agent_session = effect.session

@@ -271,7 +271,7 @@ class _SessionFields(Struct, rename="camel"):
 
 
 class _SessionPage(Struct, rename="camel"):
-    """A page of that list; `next_cursor` is None on the last one."""
+    """A page of that list; the last one has no `next_cursor`."""
 
     sessions: list[_SessionFields]
     next_cursor: str | None = None

@@ -252,7 +252,7 @@ class Turn:
             self.raise_for_outcome()
 
     def _unstored(self) -> StoreError:
-        """Return the error for a turn whose end will never be stored."""
+        """Return the error for a turn with an end that will never be stored."""
         keeper = self._host.keeper
         moved = None if keeper is None else keeper.moved
         return moved or StoreUnavailable("the turn is over, but could not be stored")
@@ -346,7 +346,7 @@ class Turn:
         return cursor
 
     def _check_stored(self) -> None:
-        """Raise if the rest of the turn's events will never be shown."""
+        """Raise if the turn's remaining events will never be shown."""
         if self._host.lacks_its_end(self._machine):
             raise self._unstored()
 

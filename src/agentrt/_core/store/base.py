@@ -567,7 +567,7 @@ class StoreReader(ABC):
     def events(self, session: str, after: int) -> list[tuple[int, Event]] | None:
         """Return the events after number `after` that are kept, with their numbers.
 
-        None if there is no such session. The default returns those after the head.
+        None if the session does not exist. The default returns those after the head.
         """
         loaded = self.load(session)
         if loaded is None:
@@ -578,7 +578,7 @@ class StoreReader(ABC):
     def records(self, session: str, before: int | None, count: int) -> list[Record] | None:
         """Return the last `count` records, or those before number `before`, in order.
 
-        None if there is no such session.
+        None if the session does not exist.
         """
         loaded = self.load(session)
         if loaded is None:

@@ -239,15 +239,13 @@ class SqliteReader(ReportingReader):
         return CommandAnswer(*rows[0]) if rows else None
 
     def events(self, session: str, after: int) -> list[tuple[int, Event]] | None:
-        """Return the events after number `after` that are kept; None if there is no such
-        session.
-        """
+        """Return the events after number `after` that are kept; None for an unknown session."""
         with self._reading():
             found = self._execute("SELECT num FROM session WHERE id=?", (session,))
             return self._events(found[0][0], after) if found else None
 
     def records(self, session: str, before: int | None, count: int) -> list[Record] | None:
-        """Return up to `count` records before number `before`; None if there is no such session."""
+        """Return up to `count` records before number `before`; None for an unknown session."""
         with self._reading():
             found = self._execute("SELECT num FROM session WHERE id=?", (session,))
             return self._records(found[0][0], before, count) if found else None

@@ -109,7 +109,7 @@ def _is_in(text: str, word: str, *, begins: bool) -> bool:
 
 
 def _place(text: str, word: str) -> int:
-    """Return the position of a word, preferably at the beginning of a word; -1 if there is none."""
+    """Return the position of a word, preferably at the beginning of a word; -1 without one."""
     begun = re.search(rf"(?<![^\W_]){re.escape(word)}", text)
     return begun.start() if begun is not None else text.find(word)
 

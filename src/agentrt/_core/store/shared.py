@@ -264,7 +264,7 @@ class Cluster(Protocol):
         ...
 
     async def owner(self, session: str) -> SessionOwner | None:
-        """Return the owner of a session; None if there is no such session."""
+        """Return the owner of a session; None if the session does not exist."""
         ...
 
     async def worker(self, home: str | None) -> int | None:

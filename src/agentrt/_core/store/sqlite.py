@@ -15,7 +15,7 @@ transaction anyway, the amount exceeds a limit, or the file is closed. If the pr
 COMMIT. `commit` is called from one thread, the store's writer.
 
 **Owners.** Each claim of a session increments its `owner`. A flush names the owner and the first
-event that it expects to write; if the row says anything else, another program has written the
+event that it expects to write; if the row differs from that, another program has written the
 session (`Unusable`), or the flush was committed although its commit reported an error.
 
 **Lost events.** A file can lose its last events: by a power failure with `synchronous=NORMAL`, by a
@@ -791,7 +791,7 @@ class SqliteBackend(ImportingBackend):
     def tidy(self, events: float, answers: float) -> None:
         """Delete answers and frames older than these numbers of seconds.
 
-        Frames are deleted only up to the session's head, from which the rest of its history is
+        Frames are deleted only up to the session's head, from which the remaining history is
         restored. Some free pages are returned to the file system each time.
         """
         self.database.change("DELETE FROM answer WHERE at<?", (self._time() - answers,))
