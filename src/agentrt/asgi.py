@@ -3,6 +3,22 @@
 The page, the WebSockets of all dialects, `/metrics` and `/healthz` are the same as with `serve`:
 the same code with a different transport. Under a Trio server (Hypercorn's worker) it runs directly;
 under an asyncio server (uvicorn) it runs as a guest of its loop, like all of `agentrt.aio`.
+
+An application has two parts with different lives. While it *runs*, a runtime is open, with its
+sessions; the server's lifespan protocol starts and ends it, or `Application.running` does where the
+application is mounted into another one. Requests are handled by `__call__` while it runs. Sessions
+do not depend on requests: a session continues when the connection that opened it has ended.
+
+::
+
+    app = Application(
+        partial(agentrt.open_runtime, store=…),
+        security=Security(token=os.environ["TOKEN"]),
+        url="https://example.org/agents/",
+    )
+
+The server owns the sockets, so it also owns TLS, the access log and the listening address.
+Everything else is checked here as in `serve`: host names, origins, tokens, sizes and rates.
 """
 
 from __future__ import annotations

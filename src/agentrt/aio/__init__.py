@@ -3,6 +3,20 @@
 Names, arguments, results and errors are the same as in `agentrt`, where they are documented. While
 a block is open, Trio runs in the same thread as asyncio, as a guest of its loop. In a Trio task
 (anyio's other backend), everything behaves as in `agentrt`.
+
+A block runs in a Trio task; asyncio's side enters and leaves it, and calls the methods of its
+objects from there::
+
+    async with agentrt.aio.open_session("claude", cwd=".") as session:
+        result = await session.run("Fix the failing test.")
+
+Cancelling the awaiting asyncio task cancels the Trio function and waits for its end. If a block
+breaks from within, because its session failed, the task inside it is cancelled as by a `TaskGroup`,
+and the block raises the reason. Policies, tools and hooks may be asyncio coroutines: they are
+awaited in asyncio's loop.
+
+Objects belong to the loop in which their block was opened. Awaiting a method of one in another loop
+or thread, or after the block was left, raises `LocalProtocolError`.
 """
 
 from __future__ import annotations
@@ -58,6 +72,7 @@ def _block(
 
     @functools.wraps(function)
     def open(*args: P.args, **named: P.kwargs) -> AbstractAsyncContextManager[T]:
+        """Return the block, which opens nothing until it is entered."""
         return TrioBlock(function, args, named)
 
     return open
@@ -69,6 +84,7 @@ def _alone(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
 
     @functools.wraps(function)
     async def call(*args: P.args, **named: P.kwargs) -> T:
+        """Call the function in Trio, which is started for it unless a block runs already."""
         if trio.lowlevel.in_trio_task():
             return await function(*args, **named)
         async with guest():
@@ -156,6 +172,7 @@ def serve(
 
 @asynccontextmanager
 async def _serving(job: Callable[..., Awaitable[None]]) -> AsyncIterator[Site]:
+    """Run the server as long as the block."""
     async with bare_errors(), trio.open_nursery() as nursery:
         site: Site = await nursery.start(job)
         yield site

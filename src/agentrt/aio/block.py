@@ -46,6 +46,11 @@ class TrioBlock(AbstractAsyncContextManager[T], Generic[T]):
         self._broken = False
 
     async def __aenter__(self) -> T:
+        """Enter the block, and return the view of its value.
+
+        A cancellation while it opens cancels the opening, waits for its end and is raised then. In
+        a Trio task the block is entered directly.
+        """
         if trio.lowlevel.in_trio_task():
             self._plain = self._function(*self._args, **self._named)
             return await self._plain.__aenter__()
@@ -116,6 +121,12 @@ class TrioBlock(AbstractAsyncContextManager[T], Generic[T]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool | None:
+        """Leave the block, and wait for its end.
+
+        An error of the block is raised unless it is the one with which asyncio's side has left. If
+        the block was broken by Trio's side, the cancellation of this task is taken back, because
+        the error explains it.
+        """
         if self._plain is not None:
             return await self._plain.__aexit__(kind, error, traceback)  # noqa: ASYNC102 - as in the block
         self._raised = error

@@ -2,6 +2,14 @@
 
 Both run in one thread, and take turns. So a method that never waits (cancelling, answering, reading
 a state) is called directly, and no object is read while it changes.
+
+A call from asyncio becomes a Trio task in the nursery of the `Guest`, and the asyncio task waits
+for its end (`Guest.call`). A call in the other direction becomes an asyncio task
+(`Guest.call_back`). Both pass on a cancellation once and then wait: neither side ever leaves work
+of the other one running.
+
+The number of blocks that use Trio is counted. When the last one is left, the nursery is cancelled,
+and the next block waits for the end of that run before it starts another.
 """
 
 from __future__ import annotations
@@ -22,6 +30,8 @@ T = TypeVar("T")
 
 
 class _ThreadGuest(threading.local):
+    """The guest of each thread, because Trio runs at most once in a thread."""
+
     guest: Guest | None = None
 
 
@@ -85,6 +95,7 @@ class Guest:
         )
 
     def _done(self, outcome: object) -> None:
+        """Note the end of the Trio run. Called by Trio in asyncio's loop."""
         _here.guest = None
         self.over.set()
 
@@ -126,6 +137,7 @@ class Guest:
         cancelling: list[trio.lowlevel.RaiseCancelT] = []
 
         def abort(raise_cancel: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
+            """Cancel the asyncio task, and let the Trio task wait for its end."""
             cancelling.append(raise_cancel)
             task.cancel()
             return trio.lowlevel.Abort.FAILED  # it ends when its asyncio task does
@@ -140,6 +152,7 @@ class Guest:
 
 
 async def _as_coroutine(function: Callable[..., Awaitable[T]], args: tuple[Any, ...]) -> T:
+    """Await a function's result as a coroutine, which `create_task` requires."""
     return await function(*args)
 
 

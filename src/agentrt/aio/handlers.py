@@ -1,4 +1,9 @@
-"""Host-provided policies, tools and hooks that are asyncio coroutines."""
+"""Host-provided policies, tools and hooks that are asyncio coroutines.
+
+The program's functions are wrapped: the wrapper is a Trio function that calls the original in
+asyncio's loop (`Guest.call_back`). Synchronous functions stay as they are. The session and turn in
+a wrapped function's context are views, so that asyncio can await their methods.
+"""
 
 from __future__ import annotations
 
@@ -74,10 +79,12 @@ class _AwaitableAnswer:
         self._pending = pending
 
     def __await__(self) -> Generator[Any, Any, Decision]:
+        """Await the answer in asyncio, from a Trio task."""
         return self._guest.call_back(lambda: self._pending).__await__()
 
 
 def _is_async(function: object) -> bool:
+    """True for a coroutine function, or an object with an asynchronous `__call__`."""
     called = getattr(function, "__call__", None)  # noqa: B004 - the method of an object
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
@@ -90,10 +97,12 @@ def _policy(guest: Guest, policy: Policy) -> Policy:
     """
 
     async def later(request: PermissionRequest) -> Decision:
+        """Call the async policy in asyncio's loop."""
         decision: Decision = await guest.call_back(policy, request)  # type: ignore[arg-type]
         return decision
 
     def decide(request: PermissionRequest) -> Decision | Awaitable[Decision]:
+        """Call the policy here; if it returns an awaitable, that is awaited in asyncio."""
         decision = policy(request)
         return _AwaitableAnswer(guest, decision) if inspect.isawaitable(decision) else decision
 
@@ -104,6 +113,7 @@ def _policy(guest: Guest, policy: Policy) -> Policy:
 
 
 def _provided(guest: Guest, given: Provided, view: View) -> Provided:
+    """Adapt a tool, or a server of tools, which asyncio's loop runs."""
     if isinstance(given, ProvidedServer):
         return structs.replace(given, run=guest.call_back)
     return _tool(guest, given, view)
@@ -119,6 +129,7 @@ def _tool(guest: Guest, tool: Tool, view: View) -> Tool:
         return tool  # it runs in a thread
 
     async def call(arguments: JsonObject, context: ToolContext) -> object:
+        """Call the tool in asyncio's loop, with views in its context."""
         shown = copy.copy(context)
         shown.session, shown.turn = view(context.session), view(context.turn)
         return await guest.call_back(tool.fn, arguments, shown)
@@ -130,9 +141,11 @@ def _hook(guest: Guest, hook: Hook, view: View) -> Hook:
     """Return the hook with its function called in asyncio's loop, and a view of the turn."""
 
     async def ask(given: JsonObject) -> JsonObject | None:
+        """Call a hook without a context in asyncio's loop."""
         return await guest.call_back(hook.function, given)
 
     async def ask_with(given: JsonObject, context: HookContext) -> JsonObject | None:
+        """Call a hook in asyncio's loop, with a view of the turn in its context."""
         shown = structs.replace(context, turn=view(context.turn))
         return await guest.call_back(hook.function, given, shown)
 
@@ -140,6 +153,8 @@ def _hook(guest: Guest, hook: Hook, view: View) -> Hook:
 
 
 def _extension(guest: Guest, extension: Extension, view: View) -> Extension:
+    """Return the extension with its function called in asyncio's loop."""
+
     async def serve(params: Any, context: ExtensionContext) -> object:
         shown = structs.replace(context, session=view(context.session), turn=view(context.turn))
         return await guest.call_back(extension.serve, params, shown)

@@ -52,6 +52,7 @@ def carried(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(method)
     async def call(*args: Any, **named: Any) -> Any:
+        """Call the method through the guest of this loop, or directly from a Trio task."""
         if trio.lowlevel.in_trio_task():
             return await method(*args, **named)
         guest = the_guest()
@@ -65,6 +66,7 @@ def _giving(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(method)
     def call(*args: Any, **named: Any) -> Any:
+        """Call the method, and return the view of its result to asyncio."""
         value = method(*args, **named)
         return value if trio.lowlevel.in_trio_task() else view(value)
 
@@ -95,6 +97,11 @@ def _events(kind: type[Any]) -> Callable[[Any], Any]:
     """
 
     async def step(self: Turn | Subscription) -> Event:
+        """Return the next event, from a task of asyncio or of Trio.
+
+        A task that reads without waiting yields to the loop from time to time, as `must_yield`
+        decides.
+        """
         if trio.lowlevel.in_trio_task():
             return cast("Event", await kind.__anext__(self))
         if must_yield(self):
@@ -124,6 +131,7 @@ async def _enter(self: Turn) -> Turn:
     entered = False
 
     async def enter() -> None:
+        """Enter the turn, and note that, in one step without a checkpoint in between."""
         nonlocal entered
         await Turn.__aenter__(self)
         entered = True
@@ -154,22 +162,26 @@ async def _leave(
 
 
 def _set_tools(self: Session, tools: Iterable[Tool]) -> None:
+    """Set tools; their functions may be asyncio coroutines."""
     if not trio.lowlevel.in_trio_task():
         tools = adapt_tools(the_guest(), tools, view)
     Session.set_tools(self, tools)
 
 
 def _checkpoints(self: Session) -> SessionCheckpoints:
+    """The view of the session's checkpoints."""
     found = cast("SessionCheckpoints", vars(Session)["checkpoints"].__get__(self))
     return found if trio.lowlevel.in_trio_task() else view(found)
 
 
 def _sandbox(self: Session) -> SandboxStatus | None:
+    """The view of the session's sandbox, or None."""
     found = cast("SandboxStatus | None", vars(Session)["sandbox"].__get__(self))
     return found if found is None or trio.lowlevel.in_trio_task() else view(found)
 
 
 def _query_view(query: Query) -> Query:
+    """Return a query with views of its parts; it collects the results in the same list."""
     shown = Query(view(query.session), view(query.events))
     shown.results = query.results
     return shown
@@ -205,4 +217,5 @@ wrapped."""
 
 @functools.cache
 def _view_of_store(kind: type[Any]) -> type[Any]:
+    """Return the class of the view of a store; each kind of store gets one."""
     return _view_of(kind)  # the class of an open store, which implements `Store`

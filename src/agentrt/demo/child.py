@@ -82,10 +82,14 @@ async def shell(command: str, *, cwd: Path, show: Callable[[str], None]) -> tupl
     output = bytearray()
 
     def text() -> str:
+        """Return the end of the output so far, with a note if some of it is missing."""
         lost = "… the beginning is not shown …\n" if len(output) > CHILD_OUTPUT_BYTES else ""
         return lost + output[-CHILD_OUTPUT_BYTES:].decode(errors="replace")
 
     async def read(stdout: trio.abc.ReceiveStream) -> None:
+        """Collect the output, and show it at intervals; output within an interval is shown at its
+        end.
+        """
         shown, unseen = -OUTPUT_POLL_S, False
         while True:
             data = None

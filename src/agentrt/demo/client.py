@@ -113,6 +113,7 @@ async def in_terminal(turn: DemoTurn, command: str) -> str:
 
 
 async def _leave(turn: DemoTurn, method: str, terminal: JsonObject) -> None:
+    """Kill or release a terminal of the client; a failure means that it does not exist any more."""
     try:
         await turn.ask(method, terminal)
     except DemoRpcError:

@@ -124,6 +124,7 @@ def list_folder(path: Path, name: str) -> str:
 
 
 def _row(entry: os.DirEntry[str]) -> str:
+    """Return an entry of a folder as a row; a link to nothing is named as such."""
     name = shown(entry.name)
     try:
         if entry.is_dir():

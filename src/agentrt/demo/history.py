@@ -58,10 +58,12 @@ class DemoStore:
         self._broken = False
 
     def _path(self, session_id: str, suffix: str) -> Path | None:
+        """Return the file of a session; None for an id that this agent cannot have made."""
         # Ids come back from clients: only an id that we could have made may become a file name.
         return self._folder / (session_id + suffix) if _ID.fullmatch(session_id) else None
 
     def _give_up(self, error: OSError) -> None:
+        """Stop saving, and report that once."""
         if not self._broken:
             self._broken = True
             print(f"agentrt demo: sessions are not being saved: {error}", file=sys.stderr)
@@ -192,6 +194,7 @@ class DemoRecorder:
 
 
 def _same_message(one: JsonObject, other: JsonObject) -> bool:
+    """True if two pieces of text belong to one message."""
     return all(one.get(key) == other.get(key) for key in ("sessionUpdate", "messageId"))
 
 

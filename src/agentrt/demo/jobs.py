@@ -110,6 +110,7 @@ async def read(turn: DemoTurn, name: str, first: int, last: int | None) -> None:
 
 
 async def _show_image(turn: DemoTurn, path: Path, name: str, mime: str) -> None:
+    """Show an image, as content of the tool call and of the answer."""
     with turn.tool(f"Read {name}", "read", **_at(path), rawInput={"path": name}) as call:
         call.update(status="in_progress")
         data = await trio.to_thread.run_sync(read_bytes, path, name)
@@ -162,6 +163,7 @@ async def create(turn: DemoTurn, name: str, text: str) -> None:
 async def _write(
     turn: DemoTurn, title: str, path: Path, name: str, before: str | None, after: str
 ) -> None:
+    """Write a file after permission, with the change as a diff in the tool call."""
     diff = {"type": "diff", "path": shown(path), "oldText": before, "newText": after}
     with turn.tool(title, "edit", **_at(path), content=[diff], rawInput={"path": name}) as call:
         await turn.permit(call)
@@ -177,6 +179,7 @@ async def run(turn: DemoTurn, command: str) -> None:
         await turn.permit(call)
 
         def show(output: str) -> None:
+            """Replace the content of the tool call by the output so far."""
             call.update(content=[text_content(fenced(output, "console"))])
 
         status, output = None, ""
@@ -193,4 +196,5 @@ async def run(turn: DemoTurn, command: str) -> None:
 
 
 def _at(path: Path, line: int | None = None) -> JsonObject:
+    """Return the location of a tool call, with which a client can open the file."""
     return {"locations": [{"path": shown(path), **({"line": line} if line else {})}]}

@@ -93,4 +93,5 @@ def as_markdown(found: SearchMatches, text: str, relative: Callable[[Path], str]
 
 
 def _code(text: str) -> str:
+    """Return text as Markdown code, also if it contains a backtick."""
     return f"`` {text} ``" if "`" in text else f"`{text}`"

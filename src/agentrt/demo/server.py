@@ -185,6 +185,7 @@ class DemoAgent:
                 self._connection.refuse(message.id, error)
 
     def _notified(self, method: str, params: Any) -> None:
+        """Handle a notification. A cancel for a turn that has ended is ignored."""
         match method:
             case "session/cancel":
                 turn = self._turns.get(read(params, SessionParams).session_id)
@@ -243,18 +244,21 @@ class DemoAgent:
                 raise DemoRpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
 
     def _initialized(self) -> JsonObject:
+        """Return the answer to `initialize`."""
         about = {"agentCapabilities": CAPABILITIES, "agentInfo": self._about, "authMethods": []}
         return {"protocolVersion": ACP_VERSION, **about, "_meta": {"agentrt": {"forkAt": True}}}
 
     # --- sessions
 
     def _session(self, asked: SessionParams) -> DemoSession:
+        """Return an open session. Raises `DemoRpcError` for an unknown id."""
         session = self._sessions.get(asked.session_id)
         if session is None:
             raise _unknown(asked.session_id)
         return session
 
     async def _new(self, id: Id, asked: OpenSessionParams) -> None:
+        """Open a new session, and answer with its settings; its commands follow as an update."""
         info = StoredInfo(session_id=f"demo-{new_id()}", cwd=asked.cwd, updated_at=now())
         session = await self._open(info, asked)
         self._store.save(info)
@@ -264,6 +268,9 @@ class DemoAgent:
         session.send(commands.available())
 
     async def _reopen(self, id: Id, asked: ReopenSessionParams, *, replay: bool) -> None:
+        """Open a stored session again. With `replay` its updates are sent before the answer, as ACP
+        requires of `session/load`.
+        """
         info = self._store.info(asked.session_id)
         if info is None:
             raise _unknown(asked.session_id)
@@ -303,6 +310,7 @@ class DemoAgent:
         session.send(commands.available())
 
     async def _open(self, info: StoredInfo, asked: OpenSessionParams) -> DemoSession:
+        """Start the task of a session. Raises `DemoRpcError` for a folder that does not exist."""
         info.additional_directories = asked.additional_directories or []
         for folder in (info.cwd, *info.additional_directories):
             if not (os.path.isabs(folder) and await trio.Path(folder).is_dir()):
@@ -320,6 +328,7 @@ class DemoAgent:
         return session
 
     def _list(self, asked: ListSessionsParams) -> JsonObject:
+        """Return a page of the stored sessions; a cursor is the number of sessions before it."""
         found = [info for info in self._store.list() if asked.cwd in (None, info.cwd)]
         try:
             start = int(asked.cursor or 0)
@@ -331,6 +340,9 @@ class DemoAgent:
         return listed
 
     async def _delete(self, id: Id, session_id: str) -> None:
+        """Delete a session. An open one is ended first, by a task, as its turn may take time to
+        end.
+        """
         if session := self._sessions.get(session_id):
             self._nursery.start_soon(self._end, id, session, True)
         else:
@@ -352,6 +364,9 @@ class DemoAgent:
     # --- prompts
 
     def _prompt(self, id: Id, asked: PromptParams) -> None:
+        """Start a turn, which is answered at its end. Raises `DemoRpcError` if one runs in the
+        session.
+        """
         session = self._session(asked)
         if asked.session_id in self._turns:
             raise DemoRpcError(INVALID_REQUEST, "This session is busy with a prompt")
@@ -395,6 +410,7 @@ def _as_answer(error: Exception) -> DemoRpcError:
 
 
 def _unknown(session_id: str) -> DemoRpcError:
+    """Return the error for a session that does not exist."""
     return DemoRpcError(RESOURCE_NOT_FOUND, "Session not found", {"sessionId": session_id})
 
 

@@ -196,6 +196,7 @@ class DemoSession:
 def _select(
     id: str, name: str, category: str, current: str, values: dict[str, tuple[str, str]]
 ) -> JsonObject:
+    """Return a setting with its values as a config option."""
     options = [{"value": value, "name": n, "description": d} for value, (n, d) in values.items()]
     described = {"id": id, "name": name, "category": category}
     return {**described, "type": "select", "currentValue": current, "options": options}

@@ -111,6 +111,7 @@ class DemoTurn:
             await self._stream("agent_thought_chunk", text)
 
     async def _stream(self, kind: str, text: str) -> None:
+        """Send a text in pieces, as parts of one message."""
         message = new_id()
         for piece in _PIECES.findall(text):
             content = {"type": "text", "text": piece}
@@ -158,6 +159,10 @@ class DemoTurn:
         call.update(status="in_progress")
 
     async def _ask(self, call: DemoToolCall) -> bool:
+        """Ask the client for permission, and remember an answer that is meant for always.
+
+        A cancelled request cancels the turn: the protocol uses it in that sense.
+        """
         params = {"toolCall": call.state, "options": OPTIONS}
         try:
             answer = await self.ask("session/request_permission", params)

@@ -38,6 +38,7 @@ class DemoRpcError(Exception):
 
 
 def _gone() -> DemoRpcError:
+    """Return the error for a request to a peer that has disconnected."""
     return DemoRpcError(jsonrpc.INTERNAL_ERROR, "the other side is gone")
 
 
@@ -130,6 +131,7 @@ class DemoConnection:
         await self._outgoing.send_all(data)
 
     def _send(self, line: bytes) -> None:
+        """Queue a line for the writer."""
         self._outbox += line
         self._filled.set()
 
@@ -174,6 +176,9 @@ class DemoConnection:
         return [message for message in messages if message is not None]
 
     def _read(self, line: bytes | bytearray) -> JsonRpcRequest | JsonRpcNotification | None:
+        """Parse a line. Returns None for an answer, which goes to its request, and for an invalid
+        line, which is answered.
+        """
         code = jsonrpc.PARSE_ERROR
         try:
             message: object = decode(line)

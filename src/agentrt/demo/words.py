@@ -153,6 +153,7 @@ def _create(found: re.Match[str]) -> Job:
 
 
 def _list(found: re.Match[str]) -> Job:
+    """Return the request to list a folder; `here` and similar words mean the working directory."""
     path = unquote(found["path"] or found["folder"] or ".")
     return ListRequest("." if path in ("here", "this", "folder", "there") else path)
 
@@ -162,6 +163,7 @@ def _search(found: re.Match[str]) -> Job:
 
 
 def _read(found: re.Match[str]) -> Job:
+    """Return the request to read a file; one number means one line."""
     first = int(found["first"] or 1)
     last = int(found["last"]) if found["last"] else first if found["first"] else None
     return ReadRequest(unquote(found["path"]), first, last)
@@ -171,6 +173,11 @@ _CAMEL = re.compile(r"(?<!\w)[A-Z]?[a-z]++[A-Z]\w*+")
 
 
 def _replacement(found: re.Match[str]) -> ReplaceRequest | None:
+    """Return the request to replace a text, or None if the file or the new text is missing.
+
+    The sentence has several forms: the file may come first (`edit FILE replace …`) or last (`… in
+    FILE`).
+    """
     path, rest = found["edited"] or found["within"], found["rest"]
     if path is None:
         words = rest.rsplit(None, 2)

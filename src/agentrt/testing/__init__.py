@@ -2,6 +2,19 @@
 
 No process is started: a session with a `MemoryAgent` runs in one Trio loop and, with
 `trio.testing.MockClock`, without waiting.
+
+Choose by the code under test:
+
+- A program that opens sessions itself: `scripted_agents` replaces every agent program by a script
+  while the block runs, and shows the prompts, questions and events afterwards.
+- Code that gets a session: `open_fake_session` opens one with a fake agent. `FakeAcpAgent`,
+  `FakeClaudeAgent` and `FakeCodexAgent` speak the three protocols and have the same methods.
+- A tool or a policy by itself: `call_tool` and `ask_policy` need no session.
+- Behaviour under faults: `simulate` runs a program with agents that stall, die and answer late,
+  once for each seed, and checks the log of each session with `check_log`.
+- A bug that a real agent has shown: `replay` plays a trace (see `agentrt.tracing`), and `mutations`
+  changes it at one place.
+- An agent or a store of your own: `check_agent` and `check_store` report the rules that it breaks.
 """
 
 from .._lab.conformance.check import (

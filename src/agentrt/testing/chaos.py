@@ -61,6 +61,7 @@ class Chaos:
             await self._turn(agent, prompt)
 
     def _chance(self, probability: float) -> bool:
+        """Return True with this probability."""
         return self._random.random() < probability
 
     async def _turn(self, agent: FakeAgent, prompt: Any) -> None:
@@ -92,6 +93,7 @@ class Chaos:
             )()
 
     async def _wait(self, prompt: Any, *, ignores: bool) -> None:
+        """Wait for a random time, but not longer than until a cancel that the agent obeys."""
         seconds = self._random.uniform(0, self._faults.longest)
         if ignores:
             await trio.sleep(seconds)
@@ -120,6 +122,7 @@ class Chaos:
             agent.say(f"word {self._random.randrange(1000)} ")
 
     def _die(self, process: MemoryAgent) -> None:
+        """Exit with a random status, sometimes after half of a message."""
         if self._chance(0.5):
             process.send(b'{"half a li')
         process.complain("it died, as the seed wanted\n")

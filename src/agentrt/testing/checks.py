@@ -88,6 +88,7 @@ class _LogCheck:
                     raise LogBroken(f"the state names the turn {named}, and {self.turn} runs")
 
     def _closes(self, id: str, status: str) -> None:
+        """Check that the item was open, and that its status is a final one."""
         if id not in self.open:
             raise LogBroken(f"{id} is closed and was not open")
         if status not in TERMINAL:
@@ -95,17 +96,20 @@ class _LogCheck:
         del self.open[id]
 
     def _asks(self, id: str, turn: str | None) -> None:
+        """Check that the question is new, and remember the turn that waits for it."""
         if id in self.requests:
             raise LogBroken(f"the question {id} is opened twice")
         self.requests.add(id)
         self.asked[id] = turn
 
     def _answers(self, id: str) -> None:
+        """Check that the question was open."""
         if id not in self.asked:
             raise LogBroken(f"the question {id} is closed and was not open")
         del self.asked[id]
 
     def _begins(self, id: str) -> None:
+        """Check that no turn runs, and that this one is new."""
         if self.turn is not None:
             raise LogBroken(f"the turn {id} begins while {self.turn} runs")
         if id in self.turns:
@@ -114,6 +118,7 @@ class _LogCheck:
         self.turns.add(id)
 
     def _ends(self, id: str) -> None:
+        """Check that the turn runs, and that none of its items and questions is open."""
         if id != self.turn:
             raise LogBroken(f"the turn {id} ends, and {self.turn} runs")
         left = [key for key, item in self.open.items() if item.turn == id]
@@ -123,6 +128,7 @@ class _LogCheck:
         self.turn = None
 
     def _opens(self, item: Item) -> None:
+        """Check that the item is new, and that it belongs to the running turn or to none."""
         if item.id in self.items:
             raise LogBroken(f"{item.id} is opened twice")
         if item.turn is not None and item.turn != self.turn:
@@ -132,6 +138,7 @@ class _LogCheck:
             self.open[item.id] = item
 
     def _changes(self, id: str) -> None:
+        """Check that the item is known; an open one of a turn changes only while that turn runs."""
         if id not in self.items:
             raise LogBroken(f"{id} changes and was never opened")
         item = self.open.get(id)

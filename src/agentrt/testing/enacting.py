@@ -1,4 +1,11 @@
-"""Repeats the recorded host's actions on a session."""
+"""Repeats the recorded host's actions on a session.
+
+`RecordedAgent` is the counterpart of `Replay`: the one plays the agent's side of a recording, the
+other one the user's. It does not write protocol messages. It reads the actions of the host's user
+from the recorded ones, such as a prompt, a cancel or an answer, and calls the same methods of
+`Session` that a program would. So a replay tests the drivers with both directions of a real
+conversation.
+"""
 
 from __future__ import annotations
 
@@ -132,6 +139,7 @@ class RecordedAgent:
         self._session.submit(prompt)
 
     def _set_of_codex(self, change: CodexSettingsUpdate) -> None:
+        """Repeat a change of Codex's settings; each part of it has a method of the session."""
         if change.mode is not None:
             self._ask(self._session.set_mode, change.mode)
         if change.model is not None:
@@ -140,7 +148,10 @@ class RecordedAgent:
             self._ask(self._session.set_option, "effort", change.effort)
 
     def _call(self, method: str, params: dict[str, Any]) -> None:
+        """Repeat a request of the protocol that has no method of the session."""
+
         async def call() -> None:
+            """Send the request; its answer is compared by the replay, not here."""
             await self._session.call(method, **params)
 
         self._ask(call)
@@ -149,6 +160,7 @@ class RecordedAgent:
         """Send a request; its answer may arrive while the recording continues."""
 
         async def asking() -> None:
+            """Wait for the answer. An error is accepted, as the recorded host got the same."""
             try:
                 await ask(*args)
             except AgentrtError:  # as in the recording
@@ -203,6 +215,7 @@ class RecordedAgent:
 
 
 def _decoded(record: TraceRecord) -> dict[str, Any]:
+    """Return a record as a JSON object; empty if it is not one."""
     try:
         body = _json.decode(record.data)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -131,6 +131,7 @@ class FakeAcpAgent(AgentSide[FakePrompt]):
         self._asked, self.requests = trio.open_memory_channel[JsonObject](math.inf)
 
     async def _read(self) -> None:
+        """Read the host's messages; `requests` ends with them."""
         with self._asked:
             await super()._read()
 
@@ -224,6 +225,7 @@ class FakeAcpAgent(AgentSide[FakePrompt]):
         self._speak("agent_thought_chunk", text)
 
     def _speak(self, kind: str, text: str) -> None:
+        """Send a piece of text; in version 2 with the id of the message that it belongs to."""
         message: JsonObject = {}
         if self.version > 1:
             self._begin()

@@ -141,6 +141,7 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
         self.system("session_state_changed", state=state)
 
     def _fate(self, uuid: str, state: str) -> None:
+        """Report the state of a prompt in Claude's queue, by its uuid."""
         self.send({"type": "command_lifecycle", "command_uuid": uuid, "state": state})
 
     def assistant(self, *blocks: JsonObject, parent: str | None = None) -> None:
@@ -214,6 +215,7 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
         return await self._ask_tool(tool_call, name, arguments or {"command": title})
 
     async def _ask_tool(self, tool_call: str, name: str, given: JsonObject) -> str | None:
+        """Request a permission, with the session's states around it."""
         self.state("requires_action")
         answer = await self.request(
             "can_use_tool", tool_name=name, input=given, tool_use_id=tool_call
@@ -259,6 +261,10 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
         )
 
     async def _mcp(self, server: str, method: str, params: JsonObject) -> JsonObject:
+        """Send a request to a server of the program's own tools, and return its answer.
+
+        Raises `ValueError` if the program has no such server.
+        """
         self._next += 1
         message = {"jsonrpc": "2.0", "id": self._next, "method": method, "params": params}
         answer = await self.request("mcp_message", server_name=server, message=message)
@@ -330,6 +336,7 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
         return self.mode in ("bypassPermissions", "auto") or edits or name in self.allowed
 
     def _update(self, update: JsonObject) -> None:
+        """Apply a change of rules or the mode that came with an answer to a permission request."""
         match update:
             case {"type": "setMode", "mode": str(mode)}:
                 self.mode = mode

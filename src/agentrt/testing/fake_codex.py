@@ -89,28 +89,34 @@ class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
             self.error(message["id"], METHOD_NOT_FOUND, f"Method not found: {method}")
 
     def _initialize(self, id: Any, params: JsonObject) -> None:
+        """Answer the handshake, with the version in the form in which Codex reports it."""
         self.result(id, {"userAgent": f"agentrt/{self._version} (fake)"})
 
     def _account(self, id: Any, params: JsonObject) -> None:
+        """Report that no login is needed."""
         self.result(id, {"account": None, "requiresOpenaiAuth": False})
 
     def _list_models(self, id: Any, params: JsonObject) -> None:
         self.result(id, {"data": [_model(name) for name in self._models]})
 
     def _resume(self, id: Any, params: JsonObject) -> None:
+        """Resume the thread that the host names."""
         self.thread = params["threadId"]
         self._opened(id, params)
 
     def _fork(self, id: Any, params: JsonObject) -> None:
+        """Fork a thread; the new one has a suffix, so that a test can tell them apart."""
         self.thread = f"{params['threadId']}-fork"
         self._opened(id, params)
 
     def _interrupt(self, id: Any, params: JsonObject) -> None:
+        """Acknowledge an interrupt, and set `cancelled` of the prompt if it is about its turn."""
         self.result(id, {})
         if self.prompt is not None and self.prompt.id == params["turnId"]:
             self.prompt.cancelled.set()
 
     def _update_settings(self, id: Any, params: JsonObject) -> None:
+        """Apply changed settings, and report all of them, as Codex does."""
         self._settings |= {k: v for k, v in params.items() if k != "threadId"}
         self.result(id, {})
         self.notify("thread/settings/updated", threadSettings=self._settings)
@@ -127,6 +133,7 @@ class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
         self.result(id, {"thread": thread, **settings})
 
     def _started(self, id: Any, params: JsonObject) -> None:
+        """Begin a turn for a prompt, and give the prompt to the script."""
         self._next += 1
         prompt = FakeCodexPrompt(self, f"u{self._next}", params["input"])
         turn = {"id": prompt.id, "status": "inProgress", "items": []}
@@ -135,6 +142,7 @@ class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
         self._prompted(prompt)
 
     def _steered(self, id: Any, params: JsonObject) -> None:
+        """Take text for the running turn, or refuse it as Codex does if that turn is over."""
         prompt = self.prompt
         if prompt is None or prompt.id != params["expectedTurnId"]:
             self.error(id, _REFUSED_CODE, "no active turn to steer")
@@ -162,9 +170,11 @@ class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
 
     @property
     def _turn(self) -> str | None:
+        """The id of the turn of the last prompt, or None."""
         return self.prompt.id if self.prompt is not None else None
 
     def _spoken(self, kind: str, begun: JsonObject, whole: JsonObject, piece: str) -> None:
+        """Send an item that is text: its start, its text in one piece, and its end."""
         self._next += 1
         item = {"type": kind, "id": f"i{self._next}"}
         self.item("started", {**item, **begun})
@@ -240,6 +250,7 @@ class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
 
 
 def _model(name: str) -> JsonObject:
+    """Return a model as `model/list` has it."""
     named = {"model": name, "displayName": name, "description": ""}
     return {**named, "hidden": False, "supportedReasoningEfforts": []}
 

@@ -76,6 +76,7 @@ class MemoryAgent:
                 nursery.cancel_scope.cancel()
 
     async def _run(self) -> None:
+        """Run the program until it returns, is killed or exits."""
         with self._scope:
             await self._script(self)
             self.exit(0)
@@ -126,6 +127,7 @@ class MemoryAgent:
             self._scope.cancel()
 
     def _kill(self, code: int) -> None:
+        """End the process by a signal, given as a negative number."""
         self.exit(code)
 
     # --- the host's side: Transport
@@ -246,6 +248,7 @@ class AgentSide(Generic[P]):
             nursery.cancel_scope.cancel()
 
     async def _read(self) -> None:
+        """Read the host's messages until the end of the input; each is recorded and handled."""
         with self._arrived:
             while (line := await self.process.receive_line()) is not None:
                 message: JsonObject = msgspec.json.decode(line)
@@ -253,9 +256,11 @@ class AgentSide(Generic[P]):
                 self._take(message)
 
     @abstractmethod
-    def _take(self, message: JsonObject) -> None: ...
+    def _take(self, message: JsonObject) -> None:
+        """Handle a message of the host: answer it, or pass a prompt to `_prompted`."""
 
     def _prompted(self, prompt: P) -> None:
+        """Give a prompt to the script, which reads `prompts`."""
         self.prompt = prompt
         self._arrived.send_nowait(prompt)
 
@@ -272,6 +277,7 @@ class AgentSide(Generic[P]):
         return box[0]
 
     def _answered(self, id: Any, answer: JsonObject) -> None:
+        """Pass an answer of the host to the request that waits for it, if there is one."""
         waiting = self._answers.pop(id, None)
         if waiting is not None:
             waiting[1].append(answer)

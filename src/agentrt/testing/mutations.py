@@ -154,6 +154,7 @@ def received(records: Records) -> list[int]:
 
 
 def _part(record: TraceRecord, data: bytes, *, cut: bool) -> TraceRecord:
+    """Return a record with other data, in the form in which a trace stores any bytes."""
     raw = base64.b64encode(data).decode()
     return replace(record, line=None, raw=raw, cut=cut)
 
@@ -232,6 +233,7 @@ def repeated(records: Records, number: int) -> Iterator[Records]:
 
 
 def _kind(record: TraceRecord) -> str:
+    """Return the kind of an update or system message; empty for others."""
     match _body(record):
         case {"params": {"update": {"sessionUpdate": str(kind)}}} | {
             "type": "system",
@@ -242,6 +244,7 @@ def _kind(record: TraceRecord) -> str:
 
 
 def _body(record: TraceRecord) -> dict[str, Any]:
+    """Return a record as a JSON object; empty if it is not one."""
     try:
         body = json.loads(record.text)
     except ValueError:

@@ -63,6 +63,7 @@ class MisbehavingAgent(ABC):
                 file.write(json.dumps({"t": seconds, **what}) + "\n")
 
     def send(self, message: Any) -> None:
+        """Write a message as one line."""
         sys.stdout.write(json.dumps(message) + "\n")
         sys.stdout.flush()
 
@@ -78,20 +79,24 @@ class MisbehavingAgent(ABC):
     # --- implemented for each protocol
 
     @abstractmethod
-    def take(self, message: Any) -> None: ...
+    def take(self, message: Any) -> None:
+        """Handle a message outside of a turn; a prompt calls `turn`."""
 
     @abstractmethod
-    def say(self, text: str) -> None: ...
+    def say(self, text: str) -> None:
+        """Send a piece of the answer."""
 
     @abstractmethod
-    def end(self, how: str = "end_turn") -> None: ...
+    def end(self, how: str = "end_turn") -> None:
+        """End the turn. `how`: ACP's stop reason `end_turn` or `cancelled`, for all protocols."""
 
     @abstractmethod
     def ask(self) -> None:
         """Request a permission, without waiting for the answer."""
 
     @abstractmethod
-    def is_cancel(self, message: Any) -> bool: ...
+    def is_cancel(self, message: Any) -> bool:
+        """True if the message cancels the turn, which is acknowledged if the protocol has that."""
 
     @abstractmethod
     def is_answer(self, message: Any) -> bool:
@@ -215,9 +220,11 @@ class MisbehavingAcpAgent(MisbehavingAgent):
                 pass
 
     def result(self, id: Any, result: Any) -> None:
+        """Answer a request of the client."""
         self.send({"jsonrpc": "2.0", "id": id, "result": result})
 
     def update(self, kind: str, **fields: Any) -> None:
+        """Send a notification about the session."""
         params = {"sessionId": "s1", "update": {"sessionUpdate": kind, **fields}}
         self.send({"jsonrpc": "2.0", "method": "session/update", "params": params})
 
@@ -265,6 +272,7 @@ class MisbehavingClaudeAgent(MisbehavingAgent):
             self.acknowledge(message)
 
     def acknowledge(self, message: Any) -> None:
+        """Confirm a control request, whatever it is."""
         body = {"subtype": "success", "request_id": message["request_id"], "response": {}}
         self.send({"type": "control_response", "response": body})
 
@@ -358,6 +366,7 @@ class MisbehavingCodexAgent(MisbehavingAgent):
 
     @staticmethod
     def thread(cwd: Any) -> Any:
+        """Return the answer to the start of a thread, with the least that a client needs."""
         return {
             "thread": {"id": "s1", "preview": "", "cwd": cwd or "/", "updatedAt": 0},
             "model": "odd",
@@ -380,6 +389,7 @@ class MisbehavingCodexAgent(MisbehavingAgent):
         self.notify("item/agentMessage/delta", turnId=turn, itemId=f"m{turn}", delta=text)
 
     def message(self, when: str) -> None:
+        """Report that the open agent message is `started` or `completed`."""
         turn = f"u{self.turn_id}"
         item = {"type": "agentMessage", "id": f"m{turn}", "text": self.text}
         self.notify(f"item/{when}", turnId=turn, item=item)

@@ -5,6 +5,19 @@ It repeats its output for a host that repeats the recorded host's messages.
 A message of the host is matched with the recording by its method and its significant parameters,
 not by its place or id. Each message of the agent waits for the same messages as in the recording,
 and has the recorded delay, by Trio's clock.
+
+A recording has one list of records for each start of the agent; a `_ReplayPlayer` plays one list in
+the place of that process. It goes through the records in order. At a record of the agent it writes
+the recorded output, after the recorded pause. At a record of the host it waits until the host has
+sent that message: `_expected` has the messages that are outstanding, and a message that arrives
+early is taken from it.
+
+Ids are chosen anew by each host, so the recorded ids are replaced in the agent's output by those
+that the present host has used for the same messages.
+
+agentrt differs from some recorded hosts: it queues a prompt that was sent during a turn, and always
+answers the agent's requests. Such places do not end the session but are reported by `Replay.check`,
+because the agent can continue as recorded.
 """
 
 from __future__ import annotations
@@ -84,6 +97,7 @@ class _RecordedMessage(Struct, kw_only=True):
     """True if part of it was redacted, so only its kind is compared."""
 
     def fits(self, other: _RecordedMessage) -> bool:
+        """Return True if a message of the present host stands for this recorded one."""
         if self.what != other.what or self.answers != other.answers:
             return False
         return self.uncompared or self.key == other.key
@@ -177,6 +191,7 @@ class Replay:
         self._session = session
 
     def _cancel(self) -> None:
+        """Cancel the session's turn, at the record where the replay must stop."""
         if self._session is not None:
             self._session.cancel()
 
@@ -186,6 +201,7 @@ class Replay:
         return dict.fromkeys(_SERVICES, self._serve)
 
     async def _serve(self, asked: ServiceRequested) -> Any:
+        """Answer a request of the agent with the recorded answer, in the process that runs now."""
         return await self._started[-1].serve(asked)
 
     async def enact(self, session: Session) -> None:
@@ -255,6 +271,10 @@ def records_of(file: str | Path, session: str) -> list[TraceRecord]:
 
 
 def _departed_in(errors: BaseExceptionGroup[BaseException]) -> ReplayMismatch | None:
+    """Return the mismatch in a group of errors, or None.
+
+    The other errors, such as the agent's exit, follow from it.
+    """
     for error in errors.exceptions:
         found = _departed_in(error) if isinstance(error, BaseExceptionGroup) else error
         if isinstance(found, ReplayMismatch):
@@ -263,6 +283,7 @@ def _departed_in(errors: BaseExceptionGroup[BaseException]) -> ReplayMismatch | 
 
 
 def _later(began: float) -> float:
+    """Return the time of the recording that corresponds to Trio's clock now."""
     return began + trio.current_time()
 
 
@@ -277,6 +298,7 @@ def _asks_for_2(record: TraceRecord) -> bool:
 
 
 def _process_of(record: TraceRecord) -> int:
+    """Return the number of the process of a record, for grouping."""
     return record.process
 
 
@@ -309,9 +331,11 @@ class _ReplayPlayer:
         that agentrt queues. `check` raises it."""
 
     def cancels_at(self, stop: TraceRecord, cancel: Callable[[], None]) -> None:
+        """Call `cancel` when this record is reached."""
         self._stop = stop, cancel
 
     def check(self) -> None:
+        """Raise the kept mismatch, or one for a message that the host has left out."""
         if self._surprise is not None:
             raise self._surprise
         for number, said in self._expected.items():
@@ -334,6 +358,11 @@ class _ReplayPlayer:
         return await trio.sleep_forever()
 
     async def next_due(self, after: int | None) -> int | None:
+        """Wait until the host must send a message, and return the number of its record.
+
+        `after`: the number that was returned before, which may still be outstanding. None at the
+        end of the recording. `RecordedAgent` calls it, to repeat the recorded host's action.
+        """
         while not self._over:
             if (number := self._awaited) is not None and number != after and self.is_due(number):
                 return number
@@ -341,15 +370,18 @@ class _ReplayPlayer:
         return None
 
     def is_due(self, number: int) -> bool:
+        """True if the host has not sent the message of this record yet."""
         return number in self._expected
 
     def _departed(self, message: str, number: int) -> ReplayMismatch:
+        """Return the error for a message of the recording, with the text of its record."""
         record = self.records[number]
         return ReplayMismatch(
             f"{message} (record {number + 1}: {record.text:.200})", number + 1, record
         )
 
     async def play(self, process: MemoryAgent) -> None:
+        """Play the recording as the program of a `MemoryAgent`."""
         try:
             await self._play(process)
         finally:
@@ -428,6 +460,7 @@ class _ReplayPlayer:
         return number not in self._expected
 
     async def _listen(self, process: MemoryAgent) -> None:
+        """Take the host's messages until it closes the input."""
         while (line := await process.receive_line()) is not None:
             self._receive(process, line)
             self._news.unpark_all()
@@ -527,6 +560,7 @@ def _served(records: list[TraceRecord]) -> Iterator[tuple[tuple[str, JsonObject]
 
 
 def _is_service(method: str) -> bool:
+    """True for a request for the host's files or terminals."""
     return method.partition("/")[0] in _SERVICES
 
 
@@ -579,6 +613,7 @@ def _messages(records: list[TraceRecord]) -> Iterator[tuple[int, Any]]:
 
 
 def _decoded(line: bytes) -> Any:
+    """Return a line as JSON; None if it is not, such as a message in pieces."""
     try:
         return _json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -644,6 +679,7 @@ def _parsed_message(line: bytes, *, uncompared: bool = False) -> _RecordedMessag
 
 
 def _matters(params: Any) -> Any:
+    """Return the parameters that distinguish a request from others of the same method."""
     if not isinstance(params, dict):
         return params
     return {name: params[name] for name in _MATTERS if name in params}
@@ -658,6 +694,7 @@ def _decision(result: Any) -> Any:
 
 
 def _plain(content: Any) -> Any:
+    """Return a prompt of a single text as that text: hosts send either form."""
     match content:
         case [{"type": "text", "text": text}]:
             return text
@@ -665,6 +702,7 @@ def _plain(content: Any) -> Any:
 
 
 def _replaced(body: Any, changed: dict[str | int, str | int]) -> Any:
+    """Replace the ids of the recorded host in a message, wherever they occur."""
     if isinstance(body, dict):
         return {name: _replaced(value, changed) for name, value in body.items()}
     if isinstance(body, list):

@@ -170,6 +170,7 @@ def _stand_in(agents: ScriptedAgents, agent: Agent, opening: Opening) -> StandIn
     agents.sessions.append(seen)
 
     def connect() -> AbstractAsyncContextManager[Transport]:
+        """Start the agent's next process: a fake with the script, or the next recorded process."""
         script = agents._scripts.get(agent.name, agents._default)
         if script is None:
             known = ", ".join(map(repr, agents._scripts)) or "none"
@@ -182,6 +183,10 @@ def _stand_in(agents: ScriptedAgents, agent: Agent, opening: Opening) -> StandIn
         return process.connect()
 
     def opened(session: Session) -> Mapping[str, Callable[[ServiceRequested], Awaitable[Any]]]:
+        """Return the recorded services of a `Replay`.
+
+        A script gets the services of the program under test.
+        """
         script = agents._scripts.get(agent.name, agents._default)
         if not isinstance(script, Replay):
             return {}
@@ -208,6 +213,7 @@ def _program(
     behave = cast("Callable[[FakeAgent], Awaitable[None]]", script)
 
     async def program(process: MemoryAgent) -> None:
+        """Run the script with the fake, and note the fake for the test."""
         options = {"version": agent.acp_version} if agent.protocol == "acp" else {}
         async with kind.serving(process, **options) as fake:
             seen.agents.append(fake)
@@ -247,6 +253,7 @@ def says(*answers: str) -> Script:
     """
 
     async def script(agent: FakeAgent) -> None:
+        """Answer the prompts of one process, from the first text on."""
         number = 0
         async for prompt in agent.prompts:
             if answers:

@@ -1,4 +1,9 @@
-"""A conformance test for stores: what `agentrt.store.open_store` needs of a backend."""
+"""A conformance test for stores: what `agentrt.store.open_store` needs of a backend.
+
+The checks use the interface of `Backend` and its readers only. They are run in order on one store,
+and later ones build on the sessions of earlier ones. The message of a failure names the
+requirement, so that the author of a store need not read this module.
+"""
 
 from __future__ import annotations
 
@@ -37,18 +42,22 @@ def check_store(make: Callable[[], Backend]) -> None:
 
 
 def _about(cwd: str = "/") -> SessionDescription:
+    """Return a description of a session."""
     return SessionDescription(agent="agent", protocol="acp", cwd=cwd)
 
 
 def _events(first: int, count: int) -> list[Event]:
+    """Return events with their numbers as texts, beginning with `first`."""
     return [Notice("info", "number", str(number)) for number in range(first, first + count)]
 
 
 def _row(prompt: str = "a prompt", title: str | None = None, cwd: str = "/") -> SessionRow:
+    """Return the row of a session in lists."""
     return SessionRow(title=title, prompt=prompt, phase="idle", turns=1, about=_about(cwd))
 
 
 def _part(claim: SessionClaim, first: int, count: int) -> FlushPart:
+    """Return a part of a flush: `count` events from number `first` on, and a row."""
     return FlushPart(claim, first, _events(first, count), row=_row())
 
 
@@ -64,6 +73,7 @@ def _numbers(backend: Backend, session: str) -> list[str]:
 
 
 def _expect(found: object, wanted: object, message: str) -> None:
+    """Raise `AssertionError` with both values if they differ."""
     assert found == wanted, f"{message}: expected {wanted!r}, got {found!r}"
 
 
@@ -148,6 +158,7 @@ def _check_lists(reader: StoreReader) -> None:
 
 
 def _listed(reader: StoreReader, query: SessionQuery | None = None) -> list[str]:
+    """Return the ids of the sessions in a list, in its order."""
     return [entry.session for entry in reader.sessions(query or SessionQuery())]
 
 
