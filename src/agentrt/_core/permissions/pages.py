@@ -102,6 +102,10 @@ def _simple(text: str) -> set[tuple[str, str]]:
 
 
 def _host(host: str) -> str:
+    """Return a host for comparison: in lower case, without brackets and a trailing dot.
+
+    An IPv4 address that is written as IPv6 counts as the same host.
+    """
     host = host.casefold().strip("[]").rstrip(".")
     try:
         address = ipaddress.ip_address(host)
@@ -112,6 +116,7 @@ def _host(host: str) -> str:
 
 
 def _key(key: object) -> str:
+    """Return a key in lower case, without `_` and `-`."""
     return re.sub("[_-]", "", str(key)).casefold()
 
 
@@ -128,6 +133,7 @@ def named_pages(input: Any) -> list[WebPage] | None:
 
 
 def _urls(input: Any) -> Iterator[str]:
+    """Yield the texts under keys that name a page, and the URLs in all other texts."""
     for value in containers(input):
         for key, each in _items(value):
             for text in each if isinstance(each, list) else [each]:
@@ -140,6 +146,7 @@ def _urls(input: Any) -> Iterator[str]:
 
 
 def _items(value: dict[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the members of an object, or the texts of an array under an empty key."""
     if isinstance(value, dict):
         yield from value.items()
     else:

@@ -31,6 +31,7 @@ class ResolvedPath:
     """
 
     def __init__(self, path: str) -> None:
+        """Resolve an absolute path now; it may lead to another place later."""
         self.named = os.path.normpath(path)
         self.leads = frozenset({resolve(path), resolve(self.named)})
         self.is_folder = any(os.path.isdir(each) for each in self.leads if each.startswith("/"))
@@ -49,6 +50,7 @@ class PathPattern:
     """A pattern: `src/**` in the session's working directory, or `/etc/*.conf` anywhere."""
 
     def __init__(self, text: str) -> None:
+        """Read a pattern; a trailing slash means everything in the folder."""
         self._text = os.path.expanduser(text)
         self._parts = _parts(self._text + "**" if self._text.endswith("/") else self._text)
 
@@ -84,6 +86,7 @@ class PathPattern:
 
     @cached_property
     def _folded(self) -> PathPattern:
+        """The same pattern in lower case."""
         return PathPattern(self._text.casefold())
 
     @property
@@ -92,6 +95,7 @@ class PathPattern:
         return [part for part in self._parts if "*" not in part and "?" not in part]
 
     def _fits(self, path: str, cwd: str) -> bool:
+        """Return True if an absolute path matches; a relative pattern only matches inside `cwd`."""
         if not path.startswith("/"):
             return False
         if not self._text.startswith("/"):
@@ -102,6 +106,7 @@ class PathPattern:
 
 
 def _inside(path: str, folder: str) -> bool:
+    """Return True if a path is the folder, or below it."""
     return f"{path.rstrip('/')}/".startswith(folder.rstrip("/") + "/")
 
 
@@ -137,6 +142,7 @@ def absolute_path(path: str, cwd: str) -> str:
 
 
 def _named_paths(input: Any) -> Iterator[str]:
+    """Yield the texts under keys that name paths, as the agent wrote them."""
     for value in containers(input):
         if isinstance(value, dict):
             for key, named in value.items():
@@ -160,6 +166,7 @@ def containers(input: Any) -> list[dict[str, Any] | list[Any]]:
 
 
 def _strings(value: Any) -> Iterator[str]:
+    """Yield a text, or the texts of an array."""
     match value:
         case str():
             yield value
@@ -168,6 +175,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _parts(path: str) -> list[str]:
+    """Return the parts of a path, without empty ones and `.`."""
     return [part for part in path.split("/") if part not in ("", ".")]
 
 

@@ -58,6 +58,7 @@ def called_tool(request: PermissionRequest) -> tuple[str, str, Any] | None:
 
 
 def _named(request: PermissionRequest) -> tuple[str, str, Any] | None:
+    """Return server, tool and arguments of a request that names the tool of an MCP server."""
     for pattern in _NAMES:
         if found := pattern.fullmatch(request.tool):
             return found[1], found[2], request.input
@@ -65,6 +66,10 @@ def _named(request: PermissionRequest) -> tuple[str, str, Any] | None:
 
 
 def _approved_by_codex(request: PermissionRequest) -> tuple[str, str, Any] | None:
+    """Return server, tool and arguments of codex's approval request for an MCP tool.
+
+    The two ACP adapters for codex send it in different forms.
+    """
     match request.input, _meta(request.raw):
         case (
             {"server": str(server), "tool": str(tool), "arguments": arguments},
@@ -80,6 +85,11 @@ def _approved_by_codex(request: PermissionRequest) -> tuple[str, str, Any] | Non
 
 
 def _titled(request: PermissionRequest) -> tuple[str, str, Any] | None:
+    """Return server and tool of a request that names them only in its title.
+
+    The title counts only if it comes from the agent's program (`kind_holds`), because a model could
+    write any title.
+    """
     if request.kind != "other" or not request.kind_holds or request.input is not None:
         return None
     for pattern in _TITLES:
@@ -90,6 +100,7 @@ def _titled(request: PermissionRequest) -> tuple[str, str, Any] | None:
 
 
 def _meta(raw: Any) -> Any:
+    """Return ACP's `_meta` of a request, if it has one."""
     return raw.get("_meta") if isinstance(raw, dict) else None
 
 
@@ -105,6 +116,7 @@ class _Decided(Struct, frozen=True, eq=False):
         return hash((type(self), repr(self._meaning())))
 
     def _meaning(self) -> tuple[object, ...]:
+        """Return the fields that make up the decision; the rule is for the log only."""
         return tuple(getattr(self, name) for name in self.__struct_fields__ if name != "rule")
 
 
@@ -282,6 +294,7 @@ class RulesPolicy:
         attended: bool,
         on_violation: OnViolation = "warn",
     ) -> None:
+        """Create the policy; `rules` describes the arguments."""
         self.allow = tuple(allow)
         self.deny = tuple(deny)
         self.ask = tuple(ask)
@@ -291,6 +304,11 @@ class RulesPolicy:
         self.__qualname__ = "rules"
 
     def __call__(self, request: PermissionRequest) -> Decision | Awaitable[Decision]:
+        """Decide a request: deny rules first, then ask rules, then allow rules, then `otherwise`.
+
+        A deny rule that only may match does not deny, but it prevents any allowing: if `otherwise`
+        would allow, a person is asked, or the request is denied if no person can be.
+        """
         from .programs import Verdict
         from .protected import names_file, protected_change
         from .request_facts import RequestFacts
@@ -417,6 +435,7 @@ def rules(
 def _read_rules(
     name: str, texts: Iterable[RuleLike], *, denies: bool = False
 ) -> list[PermissionRule]:
+    """Read a list of rules. Raises `ValueError` for a single text in place of a list, too."""
     if isinstance(texts, str):
         raise ValueError(f"{name} must be a list of rules: {name}=[{texts!r}]")
     if not isinstance(texts, Iterable):
@@ -451,10 +470,12 @@ def _unless_allowed(
     """Return the policy's decision, but `instead` if that is `Allow`."""
 
     def judged(decision: Decision) -> Decision:
+        """Replace an `Allow` of the policy."""
         decision = check_decision(policy, decision)
         return instead if isinstance(decision, Allow) else decision
 
     async def later() -> Decision:
+        """Call an asynchronous policy, when the result is awaited."""
         decision = policy(request)
         return judged(await decision if inspect.isawaitable(decision) else decision)
 
@@ -473,6 +494,7 @@ class _Judged:
     def __init__(
         self, pending: Awaitable[Decision], judged: Callable[[Decision], Decision]
     ) -> None:
+        """Wait for `pending`, then apply `judged`."""
         self._pending = pending
         self._judged = judged
 
@@ -530,6 +552,7 @@ def for_agent(policy: Policy, agent: Agent) -> Policy:
     """
 
     def decide(request: PermissionRequest) -> Decision | Awaitable[Decision]:
+        """Complete the request from the catalogue, and check the result of the policy."""
         return given(policy, policy(with_catalogue_data(request, agent)))
 
     decide.__qualname__ = getattr(policy, "__qualname__", None) or repr(policy)
@@ -568,6 +591,10 @@ def with_catalogue_data(request: PermissionRequest, agent: Agent) -> PermissionR
 
 
 def _shown_command(request: PermissionRequest, where: str | None) -> str | None:
+    """Return the command that the agent's program shows in a title or in the content, if complete.
+
+    `where` comes from the catalogue; None: this agent shows no command that could be relied on.
+    """
     if where is None or request.kind != "execute" or request.input is not None:
         return None
     if where == "title":
@@ -615,6 +642,10 @@ def choose_option(
     """
 
     def first(*kinds: str) -> PermissionOption | None:
+        """Return the first option of the first of these kinds that is offered.
+
+        An option with a further effect does not count.
+        """
         for kind in kinds:
             for option in options:
                 if option.kind == kind and not option.effect:
@@ -722,6 +753,7 @@ def json_problem(value: Any) -> str | None:
 
 
 def _unsayable(updated_input: Any, protocol: str) -> str | None:
+    """Return the reason why an agent cannot run a changed input; None if it can."""
     if protocol != "claude":  # others would run the original input, not the allowed one
         return "its protocol cannot change the input of a tool"
     problem = json_problem(updated_input)

@@ -93,6 +93,7 @@ class Target:
     """The commands that a rule names: those that begin with some words, or equal them."""
 
     def __init__(self, words: Sequence[str], *, exact: bool) -> None:
+        """Name the commands of a rule. `exact`: only the command with just these words."""
         self.words = tuple(words)
         self.exact = exact
         self.name = _name(words[0])
@@ -117,6 +118,7 @@ class Target:
 
     @cached_property
     def _mention(self) -> re.Pattern[str]:
+        """The pattern that finds the program's name, or a shell, in a text."""
         # The program, or a shell, as a separate word. A file such as `x.sh` does not count.
         names = "|".join(map(re.escape, sorted({self.name, *SHELLS, "eval"})))
         return re.compile(rf"(?<![A-Za-z0-9_.-])(?:{names})(?![A-Za-z0-9_-])", re.IGNORECASE)
@@ -202,6 +204,7 @@ class Target:
     def _judge(
         self, command: ShellCommand, cwd: str, budget: ReadingBudget, depth: int
     ) -> Judgement:
+        """Judge one command of a script: its settings of variables, then its words."""
         found = NOTHING
         for name, value in command.sets:
             found = max(found, self._judge_setting(name, value), key=_rank)
@@ -209,6 +212,9 @@ class Target:
         return max(found, words, key=_rank)
 
     def _judge_setting(self, name: str, value: ShellWord) -> Judgement:
+        """Judge the setting of a variable, by its name (`PATH`) or by a value that names the
+        target.
+        """
         if RISKY_VARIABLES.fullmatch(name):
             return Judgement(Verdict.MAY, f"{name} may change what runs")
         if self._mention.search(value.text):
@@ -248,6 +254,10 @@ class Target:
     # --- the kinds of the table
 
     def _judge_data(self, call: _ProgramCall, kind: Kind) -> Judgement:
+        """Judge a program that only reads and writes data, except by some of its options.
+
+        A copying program may copy the target under another name.
+        """
         assert isinstance(kind, Data)
         if option := running_option(kind, call.arguments):
             return Judgement(Verdict.MAY, f"{call.name} may run the value of {_shown(option)}")
@@ -257,6 +267,10 @@ class Target:
         return NOTHING
 
     def _judge_tool(self, call: _ProgramCall, kind: Kind) -> Judgement:
+        """Judge a program that may run its arguments, as build tools do.
+
+        Any argument that mentions the target, is a risky setting, or looks like code may run it.
+        """
         assert isinstance(kind, ArgumentRunner)
         if call.fed and kind.reads:
             return Judgement(Verdict.MAY, f"{call.name} runs its input")
@@ -300,10 +314,12 @@ class Target:
         return max(found, inner, key=_rank)
 
     def _judge_special(self, call: _ProgramCall, kind: Kind) -> Judgement:
+        """Judge a program with rules that no other program shares."""
         assert isinstance(kind, Special)
         return self._special[kind.how](call)
 
     def _judge_eval(self, call: _ProgramCall) -> Judgement:
+        """Judge `eval`, which runs its arguments as one line."""
         if not all(word.plain for word in call.arguments):
             return Judgement(Verdict.MAY, "only the shell knows what eval runs")
         texts = [word.text for word in call.arguments]
@@ -311,6 +327,7 @@ class Target:
         return self.judge(call.budget.read(text), call.cwd, call.budget, call.depth + 1)
 
     def _judge_shell(self, call: _ProgramCall) -> Judgement:
+        """Judge a shell: the line after `-c`, or `MAY` if it runs a file or its input."""
         line = False
         options = True
         for word in call.arguments:
@@ -339,6 +356,7 @@ class Target:
         return NOTHING
 
     def _judge_find(self, call: _ProgramCall) -> Judgement:
+        """Judge `find` by the commands of its `-exec` and similar actions."""
         words = call.arguments
         if any(word.split for word in words):
             return Judgement(Verdict.MAY, "only the shell knows all actions of find")
@@ -407,6 +425,7 @@ def passed_on(words: Sequence[ShellWord], named: int) -> list[list[ShellWord]] |
 def _launched(
     words: Sequence[ShellWord], named: int, kind: Launcher
 ) -> list[list[ShellWord]] | None:
+    """Return the command that a launcher such as `env` runs; None if that cannot be read."""
     walked = walk(kind, words[1:])
     if walked.unsure or walked.lines or walked.settings:
         return None
@@ -453,6 +472,7 @@ def _runs_option(data: Data, words: Sequence[ShellWord], named: int) -> bool:
 
 
 def _git_runs_option(words: Sequence[ShellWord], named: int) -> bool:
+    """Return True if an option of git that the rule does not name may run something."""
     walked = walk(GIT_OPTIONS, words[1:])
     if walked.unsure:
         return True
@@ -470,12 +490,14 @@ def _git_runs_option(words: Sequence[ShellWord], named: int) -> bool:
 
 
 def _judge_code(call: _ProgramCall, kind: Kind) -> Judgement:
+    """Judge a program that runs its arguments or its input as code."""
     if call.arguments or call.fed:
         return Judgement(Verdict.MAY, f"{call.name} may run it")
     return NOTHING
 
 
 def _judge_interpreter(call: _ProgramCall, kind: Kind) -> Judgement:
+    """Judge an interpreter: of code in its arguments, or of a file of the project."""
     if runs_code(call.arguments):
         return Judgement(Verdict.MAY, f"{call.name} may run it")
     if runs_project(call.arguments):
@@ -501,18 +523,21 @@ def _judge_names(call: _ProgramCall, kind: Kind) -> Judgement:
 
 
 def _judge_awk(call: _ProgramCall) -> Judgement:
+    """Judge `awk`, whose scripts can run programs."""
     if awk_runs_nothing(call.arguments):
         return NOTHING
     return Judgement(Verdict.MAY, f"{call.name} may run it")
 
 
 def _judge_sed(call: _ProgramCall) -> Judgement:
+    """Judge `sed`, whose scripts can run programs."""
     if sed_runs_nothing(call.arguments):
         return NOTHING
     return Judgement(Verdict.MAY, f"{call.name} may run it")
 
 
 def _judge_git_config(arguments: Sequence[ShellWord]) -> Judgement:
+    """Judge `git config`: reading is harmless, but many settings name a program to run."""
     if any(
         word.text in ("--get", "--get-all", "--list", "-l", "list", "get") for word in arguments
     ):
@@ -538,15 +563,18 @@ def _abbreviates(text: str, wanted: str) -> bool:
 
 
 def _computes(word: ShellWord) -> bool:
+    """Return True if a word contains the output of a command."""
     return "$(" in word.text or "`" in word.text
 
 
 def _ends_command(words: Sequence[ShellWord], at: int) -> bool:
+    """Return True if a command of `find -exec` ends at this word."""
     text = words[at].text
     return text == ";" or (text == "+" and "{}" in words[at - 1].text)
 
 
 def _replaced(word: ShellWord, placeholder: str) -> ShellWord:
+    """Return a word in which the input in place of `placeholder` is unknown."""
     if not placeholder or placeholder not in word.text:
         return word
     return replace(word, text=word.text.replace(placeholder, HOLE))
@@ -582,14 +610,20 @@ def _fits(pattern: str, text: str) -> bool:
 
 
 def _shown(word: ShellWord) -> str:
+    """Return a word for people; unknown parts as `…`."""
     return repr(word.text.replace(HOLE, "…"))
 
 
 def _rank(found: Judgement) -> int:
+    """Return the verdict as the key for `max`."""
     return found.verdict
 
 
 def _name(program: str) -> str:
+    """Return the name of a program without its folder, in lower case.
+
+    Some file systems ignore case, so `/bin/RM` may be `rm`.
+    """
     return os.path.basename(program.rstrip("/")).casefold()
 
 

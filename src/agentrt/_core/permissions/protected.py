@@ -43,6 +43,7 @@ def _parts(path: str, cwd: str) -> list[str]:
 
 
 def _words(rule: str) -> Iterator[str]:
+    """Yield the parts of the path in a rule."""
     _, opened, rest = rule.partition("(")
     what, closed, _ = rest.rpartition(")")
     if opened and closed:

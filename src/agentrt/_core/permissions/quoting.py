@@ -1,4 +1,14 @@
-"""The words of a shell line: quotes, expansions, patterns."""
+"""Parsing the words of shell lines, with quotations, expansions and patterns.
+
+A word is read token by token; `_TOKENS` has the method for each character with a meaning. The value
+of a word is collected in `_State.parts`; a part that only a running shell knows becomes a `HOLE`.
+Three properties of a word are lost on the way and never come back: `plain` means that the text is
+known, `sure` that every shell reads it alike, and `bare` that nothing in it was quoted, so that it
+can be a reserved word.
+
+Anything that some shell would read in another way raises `UnclearScript`: an unreadable line is
+judged as one that may do anything.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +57,7 @@ class WordReader(ABC):
     """Reads the words of one text from start to end, with a function for each kind of token."""
 
     def __init__(self, text: str, script: ShellScript, depth: int) -> None:
+        """Read `text` from its beginning, and add its commands to `script`."""
         self.text = text
         self.script = script
         self.depth = depth
@@ -102,6 +113,7 @@ class WordReader(ABC):
         state.unknown()
 
     def _single_quotes(self, state: _State) -> None:
+        """Read `'…'`, in which no character has a meaning."""
         end = self.text.find("'", self.at + 1)
         if end < 0:
             raise UnclearScript("a quotation without its end")
@@ -111,12 +123,14 @@ class WordReader(ABC):
         state.word.bare = False
 
     def _double_quotes(self, state: _State) -> None:
+        """Read `"…"`, which may contain expansions."""
         self.at += 1
         if not self.quoted('"', state.parts):
             state.word.sure = False
         state.word.bare = False
 
     def _backslash(self, state: _State) -> None:
+        """Read a quoted character; a quoted end of line is nothing at all."""
         following = self.peek(1)
         if not following:
             raise UnclearScript("a backslash at the end")
@@ -127,16 +141,19 @@ class WordReader(ABC):
         self.at += 2
 
     def _expansion(self, state: _State) -> None:
+        """Read `$…` outside of quotes: an unknown part that may become several words."""
         state.vague = self._dollar(state.parts, quoted=False) or state.vague
         state.word.sure = state.word.bare = False
         state.word.split = True
 
     def _command(self, state: _State) -> None:
+        """Read a command in backticks, which may become several words."""
         self._backticks(state.parts, quoted=False)
         state.word.sure = state.word.bare = False
         state.word.split = True
 
     def _pattern(self, state: _State) -> None:
+        """Read `*` or `?`: any part of a file's name."""
         state.parts.append(HOLE)
         state.word.bare = False
         self.at += 1
@@ -154,6 +171,7 @@ class WordReader(ABC):
         self.at += 1
 
     def _brace(self, state: _State) -> None:
+        """Read a brace: a reserved word, a literal like `{}`, or an expansion to several words."""
         if self.at == state.begin and self._ends(self.at + 1):
             state.parts.append("{")
             self.at += 1
@@ -171,6 +189,7 @@ class WordReader(ABC):
             self.at += 1
 
     def _equals(self, state: _State) -> None:
+        """Read `=`, which zsh expands at the beginning of a word."""
         if self.at == state.begin and not state.value and not self._ends(self.at + 1):
             state.vague, state.word.sure = True, False  # zsh: the path of that program
             state.parts.append(HOLE)
@@ -182,6 +201,7 @@ class WordReader(ABC):
         self._character(state)
 
     def _character(self, state: _State) -> None:
+        """Read a character without a meaning."""
         state.parts.append(self.text[self.at])
         self.at += 1
 
@@ -212,6 +232,7 @@ class WordReader(ABC):
         return literal
 
     def _quoted_backslash(self, end: str, parts: list[str]) -> None:
+        """Read a backslash in double quotes, where it quotes only a few characters."""
         following = self.peek(1)
         if following in ("$", "`", "\\", "\n") or (following == '"' and end):
             parts.append("" if following == "\n" else following)
@@ -263,6 +284,7 @@ class WordReader(ABC):
         self.at = found.end()
 
     def _backticks(self, parts: list[str], *, quoted: bool) -> None:
+        """Read the commands in backticks, whose text is unquoted once before it is read again."""
         inside: list[str] = []
         self.at += 1
         while (now := self.peek()) != "`":
@@ -297,6 +319,7 @@ class WordReader(ABC):
         return self.text[at] if at < len(self.text) else ""
 
     def _ends(self, at: int) -> bool:
+        """Return True if a word ends at this position."""
         return at >= len(self.text) or self.text[at] in _WORD_END
 
     def blanks(self) -> None:
@@ -308,6 +331,10 @@ class WordReader(ABC):
         self.at = found.end()
 
     def _check_lines(self, quotation: str) -> None:
+        """Raise for a quotation over several lines before the lines of a here-document.
+
+        Shells differ in the order in which they read the two.
+        """
         if self.awaits_lines and "\n" in quotation:
             raise UnclearScript("a here-document after a quotation of several lines")
 

@@ -128,27 +128,48 @@ class JudgedRequest(Protocol):
     """The parts of a request that rules use; see `PermissionRequest`."""
 
     @property
-    def title(self) -> str: ...
+    def title(self) -> str:
+        """The title, chosen by the agent."""
+
     @property
-    def tool(self) -> str: ...
+    def tool(self) -> str:
+        """The tool's name; empty if the agent gave none."""
+
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> str:
+        """The kind of work; see `kind_holds`."""
+
     @property
-    def input(self) -> Any: ...
+    def input(self) -> Any:
+        """The tool's arguments; None if the agent gave none."""
+
     @property
-    def changes(self) -> tuple[str, ...]: ...
+    def changes(self) -> tuple[str, ...]:
+        """The files in the changes that the request shows."""
+
     @property
-    def created(self) -> tuple[str, ...]: ...
+    def created(self) -> tuple[str, ...]:
+        """The files of `changes` that are written as a whole."""
+
     @property
-    def locations(self) -> tuple[str, ...]: ...
+    def locations(self) -> tuple[str, ...]:
+        """The files that the agent claims the request is about."""
+
     @property
-    def cwd(self) -> str: ...
+    def cwd(self) -> str:
+        """The session's working directory."""
+
     @property
-    def tools(self) -> Mapping[str, str]: ...
+    def tools(self) -> Mapping[str, str]:
+        """The agent's tool names, mapped to the names that rules use."""
+
     @property
-    def shown_command(self) -> str | None: ...
+    def shown_command(self) -> str | None:
+        """The command that the agent's program shows to people, if it is complete."""
+
     @property
-    def kind_holds(self) -> bool: ...
+    def kind_holds(self) -> bool:
+        """True if `kind` comes from the agent's program, not from its model."""
 
 
 class RequestFacts:
@@ -378,6 +399,10 @@ def words_of(input: Any) -> list[str] | None:
 
 
 def _given(input: Any) -> str | list[Any] | None:
+    """Return the only command of an input: a line, or an argument vector.
+
+    None if there is no command or more than one.
+    """
     if not isinstance(input, dict):
         return None
     found = [input[key] for key in _COMMAND_KEYS if key in input]

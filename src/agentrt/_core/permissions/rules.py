@@ -43,6 +43,7 @@ class PermissionRule:
     """
 
     def __init__(self, text: str, *, denies: bool = False) -> None:
+        """Read a rule. The errors suggest the rule that was probably meant."""
         if not isinstance(text, str):
             raise _wrong(text, "a rule is a string")
         parsed = re.fullmatch(r"\s*([^()]*?)\s*(?:\((.*)\))?\s*", text, re.DOTALL)
@@ -70,6 +71,7 @@ class PermissionRule:
             self._read_what(text, what, denies)
 
     def _read_what(self, text: str, what: str, denies: bool) -> None:
+        """Read the target in the brackets, by the kind of thing that the rule's name stands for."""
         if self.is_about("Bash"):
             self._read_command(text, denies)
         elif self.is_about("Fetch"):
@@ -82,6 +84,11 @@ class PermissionRule:
             self._pattern = _read_path(text, what)
 
     def _read_command(self, text: str, denies: bool) -> None:
+        """Read the target of a rule for commands: the words that they begin with, or equal.
+
+        A rule that allows may also be a whole line with several commands, which then must be equal
+        to the request's; one that denies may not, because a line can be written in endless ways.
+        """
         begin = re.sub(r"(:| )\*$", "", self._what)
         exact = begin == self._what
         script = read_script(begin)
@@ -227,6 +234,7 @@ class PermissionRule:
         return NOTHING
 
     def _is_one_of(self, names: Iterable[str]) -> bool:
+        """Return True if the rule's name matches one of these names."""
         return any(fits_name(self.name, name) for name in names)
 
     def _judge(self, seen: RequestFacts) -> Judgement:
@@ -266,6 +274,10 @@ class PermissionRule:
         return _may_name(seen, pattern, seen.possible_paths, "its input")
 
     def _judge_command(self, seen: RequestFacts) -> Judgement:
+        """Judge the command of a request, or else the command that it shows.
+
+        A shown command may come from the model, so it can only make the verdict stricter.
+        """
         script = seen.script
         if script is None and not seen.has_command and seen.shown_script is not None:
             assert self._target is not None
@@ -324,6 +336,7 @@ class PermissionRule:
         return NOTHING
 
     def _judge_page(self, seen: RequestFacts) -> Judgement:
+        """Judge the pages that a request names, each with every host that it may lead to."""
         pages = named_pages(seen.input)
         if not pages:
             return Judgement(Verdict.MAY, "it does not say which page")
@@ -334,6 +347,7 @@ class PermissionRule:
         return NOTHING
 
     def _is_host(self, host: str, port: str) -> bool:
+        """Return True if the rule's target matches a host; without a port it matches any."""
         name, _, wanted = self._host.partition(":")
         return fits_name(name, host) and (not wanted or wanted == (port or "443"))
 
@@ -392,12 +406,17 @@ def covered(rules: Sequence[PermissionRule], request: JudgedRequest | RequestFac
 
 
 def _covers_script(rules: Sequence[PermissionRule], script: ShellScript, depth: int) -> bool:
+    """Return True if the rules cover every command of a script that is certain."""
     if script.unclear or not script.sure or not script.commands or depth > 3:
         return False
     return all(_covers_command(rules, command, depth) for command in script.commands)
 
 
 def _covers_command(rules: Sequence[PermissionRule], command: ShellCommand, depth: int) -> bool:
+    """Return True if the rules cover a command and every command that it starts.
+
+    Settings of variables and redirections to files are never covered.
+    """
     if command.sets or depth > 3 or not all(word.sure for word in command.words):
         return False
     if not all(map(_is_harmless, command.redirects)):
@@ -415,6 +434,7 @@ def _covers_command(rules: Sequence[PermissionRule], command: ShellCommand, dept
 
 
 def _is_harmless(redirect: tuple[str, object]) -> bool:
+    """Return True if a redirection is to `/dev/null`, or between open files."""
     operator, target = redirect[0].lstrip("0123456789"), getattr(redirect[1], "text", "")
     if operator in (">", ">>", "<", "&>", "&>>"):
         return bool(target == "/dev/null")
@@ -486,6 +506,7 @@ def _simple_words(script: ShellScript) -> list[str]:
 
 
 def _read_network(text: str, what: str) -> HostPattern:
+    """Read the host of a rule about the sandbox's network. Raises `ValueError`."""
     try:
         return HostPattern(what)
     except ValueError as error:
@@ -493,11 +514,13 @@ def _read_network(text: str, what: str) -> HostPattern:
 
 
 def _check_program(text: str, what: str) -> None:
+    """Raise `ValueError` unless the target is the name of one program."""
     if not re.fullmatch(r"[\w.+*-]+", what):
         raise _wrong(text, f"name one program, such as {PROGRAM}(git)")
 
 
 def _read_path(text: str, what: str) -> PathPattern:
+    """Read the target of a rule for files. Raises `ValueError`."""
     if what.endswith(":*") or ".." in what.split("/"):
         raise _wrong(text, "a path must not contain .. or :*")
     return PathPattern(what)
@@ -512,6 +535,7 @@ def _read_host(text: str, name: str, what: str) -> str:
 
 
 def _wrong(text: object, why: str = "", *more: str) -> ValueError:
+    """Return the error for a text that is not a rule, with the reason and the syntax."""
     return ValueError(
         "; ".join([f"{text!r} is not a permission rule", *filter(None, (why, *more)), SYNTAX])
     )
@@ -524,6 +548,7 @@ def _command_rule(program: str, what: str) -> str:
 
 
 def _guess(name: str, what: str) -> list[str]:
+    """Return the rule that was probably meant, as a part of an error; empty without a guess."""
     before, colon, behind = name.partition(":")
     if colon and (right := right_word(before.strip()) or (before in TOOL_CLASSES and before)):
         words = behind.strip().removesuffix("*").strip() or "COMMAND"

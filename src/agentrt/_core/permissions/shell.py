@@ -98,10 +98,12 @@ class _Reader(WordReader):
     """
 
     def __init__(self, text: str, script: ShellScript, depth: int) -> None:
+        """Read a script. `documents` are the here-documents whose lines come after this line."""
         super().__init__(text, script, depth)
         self.documents: list[_Document] = []
 
     def inner(self, text: str) -> _Reader:
+        """Return a reader of a text inside this one, which adds to the same script."""
         return _Reader(text, self.script, self.depth)
 
     # --- commands
@@ -129,28 +131,34 @@ class _Reader(WordReader):
         self.depth -= 1
 
     def _end_of_line(self, line: _Line) -> None:
+        """End a line."""
         self._newline(nested=line.nested)
         line.fed = False
 
     def _hash(self, line: _Line) -> None:
+        """Skip a comment."""
         self._comment()
 
     def _semicolon(self, line: _Line) -> None:
+        """End a command. A double semicolon belongs to `case`, which is not read."""
         if self.peek(1) in (";", "&", "|"):
             raise UnclearScript("a case")
         self.at += 1
         line.fed = False
 
     def _pipe(self, line: _Line) -> None:
+        """Read `|`, `|&` or `||`; after the first two, the next command gets input."""
         following = self.peek(1)
         self.at += 2 if following in ("|", "&") else 1
         line.fed = following != "|"
 
     def _ampersand(self, line: _Line) -> None:
+        """Read `&` or `&&`."""
         self.at += 2 if self.peek(1) == "&" else 1
         line.fed = False
 
     def _open(self, line: _Line) -> None:
+        """Begin a subshell."""
         if self.peek(1) == "(":
             raise UnclearScript("arithmetic")
         self.at += 1
@@ -158,6 +166,7 @@ class _Reader(WordReader):
         line.groups.append(")")
 
     def _close(self, line: _Line) -> None:
+        """End a subshell."""
         self.at += 1
         if line.groups[-1:] != [")"]:
             raise UnclearScript("an unmatched closing bracket")
@@ -237,6 +246,7 @@ class _Reader(WordReader):
         return self._opens(text, line)
 
     def _opens(self, text: str, line: _Line) -> bool | None:
+        """Handle a word that opens a group or continues one; None if it is an ordinary word."""
         if text in _INSIDE and line.groups[-1:] != [_INSIDE[text]]:
             raise UnclearScript(f"a misplaced `{text}`")
         if text in _OPENS:
@@ -303,6 +313,7 @@ class _Reader(WordReader):
             command.sets.append((name, value))
 
     def _empty_lines(self) -> None:
+        """Skip empty lines and comments."""
         while True:
             self.blanks()
             if self.peek() == "\n":
@@ -333,6 +344,7 @@ class _Reader(WordReader):
             raise UnclearScript("a comparison that computes")
 
     def _redirect(self, operator: str, command: ShellCommand) -> None:
+        """Read a redirection of a command; `<` of any kind gives it input."""
         self.at += len(operator)
         self.blanks()
         if operator.lstrip("0123456789") in ("<<", "<<-"):
@@ -347,6 +359,7 @@ class _Reader(WordReader):
             command.fed = True
 
     def _document(self, *, tabs: bool) -> None:
+        """Read the beginning of a here-document, with the word that will end it."""
         found = _DELIMITER.match(self.text, self.at)
         if found is None:
             raise UnclearScript("a here-document")
@@ -373,6 +386,7 @@ class _Reader(WordReader):
                 raise UnclearScript("a here-document without its end")
 
     def _body(self, document: _Document) -> str:
+        """Read the lines of a here-document."""
         body: list[str] = []
         while True:
             if self.at >= len(self.text):
@@ -386,6 +400,7 @@ class _Reader(WordReader):
             body.append(line)
 
     def _comment(self) -> None:
+        """Skip to the end of the line."""
         self.script.sure = False  # an interactive zsh has no comments
         end = self.text.find("\n", self.at)
         self.at = len(self.text) if end < 0 else end
@@ -421,6 +436,7 @@ class ReadingBudget:
     """
 
     def __init__(self, chars: int = MAX_EXAMINED_CHARS) -> None:
+        """Begin with a budget of `chars`."""
         self.left = chars
         self._read: dict[str, ShellScript] = {}
 

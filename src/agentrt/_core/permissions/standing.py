@@ -65,6 +65,10 @@ class OwnTools:
         cwd: str = "/",
         kind_holds: bool = False,
     ) -> None:
+        """Name the tools of a session.
+
+        `policy` has the rules about them; `cwd` is the session's folder.
+        """
         self._tools = frozenset(tools)
         self._servers = frozenset(servers)
         self._policy = policy
@@ -92,6 +96,7 @@ class OwnTools:
         return None if found is None else self._decided(*found)
 
     def _called(self, request: PermissionRequest) -> tuple[str, str, Any] | None:
+        """Return server, tool and arguments of a request about one of these tools, else None."""
         if not (self._tools or self._servers):
             return None
         found = called_tool(structs.replace(request, kind_holds=self._kind_holds))
@@ -102,6 +107,7 @@ class OwnTools:
         return found if ours else None
 
     def _decided(self, server: str, tool: str, arguments: Any) -> Decision:
+        """Return the decision about a call, which is allowed unless a rule is against it."""
         decision = self._judge(server, tool, arguments)
         return Allow(rule="own tool") if decision is None else decision
 
@@ -120,6 +126,7 @@ class OwnTools:
         return None
 
     def _judge(self, server: str, tool: str, arguments: Any) -> Deny | Ask | None:
+        """Return the decision of the policy's rules about a call; None if none of them applies."""
         rules = policy_rules(self._policy)
         return None if rules is None else rules.about_tool(server, tool, arguments, self._cwd)
 
@@ -169,6 +176,7 @@ class Standing:
         agent: Agent | None = None,
         own_tools: OwnTools | None = None,
     ) -> None:
+        """Find the standing part of a policy."""
         self._policy = policy
         self._agent = agent
         self._own_tools = own_tools
@@ -282,6 +290,7 @@ class Standing:
         return found
 
     def _described(self) -> str:
+        """Describe the refusals, for messages."""
         rules = [str(rule) for part in _parts(self._policy) for rule in getattr(part, "deny", ())]
         return f"the deny rules ({', '.join(rules)})" if rules else "a policy that denies"
 
@@ -320,6 +329,7 @@ class ChangingPolicy:
     """A policy that can be replaced while sessions use it."""
 
     def __init__(self, policy: Policy) -> None:
+        """Begin with `policy`."""
         self.policy = policy
         """The policy that decides now; it may be replaced."""
         self.__qualname__ = "permissions"
@@ -354,10 +364,15 @@ def _parts(policy: Any, *, changing: bool = False) -> Iterator[object]:
 
 
 def _unwrapped(policy: Any) -> Any:
+    """Return the policy inside a wrapper, or None. No code of the wrapper is run."""
     return inspect.getattr_static(policy, "__wrapped__", None)
 
 
 def _refusal(policy: Any, request: PermissionRequest, *, ran: bool) -> StandingRefusal | None:
+    """Return the refusal of a policy, looking through its wrappers; None if it has none.
+
+    A policy that is a plain function has no standing: only the agent's question would call it.
+    """
     while policy is not None:
         if isinstance(policy, ChangingPolicy):
             policy = policy.policy

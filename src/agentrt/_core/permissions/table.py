@@ -23,6 +23,7 @@ from typing import Final, TypeAlias
 
 
 def _words(text: str) -> list[str]:
+    """Split a text at spaces."""
     return text.split()
 
 
@@ -139,6 +140,7 @@ _NAMES: Final = VariableBuiltin()
 
 
 def _each(names: str, kind: Kind) -> dict[str, Kind]:
+    """Map many names to one kind."""
     return dict.fromkeys(names.split(), kind)
 
 
