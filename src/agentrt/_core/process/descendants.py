@@ -137,6 +137,7 @@ class ProcessTable:
         return frozenset(ProcessId(pid, stat.start) for pid, stat in found.items() if stat.running)
 
     def _started(self, pid: int) -> int | None:
+        """Return the start time of the process that has this id now, or None."""
         stat = self._processes.get(pid)
         return None if stat is None else stat.start
 
@@ -162,6 +163,7 @@ def _carriers(processes: dict[int, ProcessStat]) -> dict[str | int, list[int]]:
 
 
 def _add_markers(found: dict[str | int, list[int]], pid: int, markers: str) -> None:
+    """Add a process under each of its markers; an agent inside an agent has several."""
     for marker in filter(None, markers.split(",")):
         found.setdefault(marker, []).append(pid)
 

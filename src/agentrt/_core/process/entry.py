@@ -157,6 +157,7 @@ def start_problem(entry: NamespaceEntry, stderr: str) -> AgentrtError:
 
 
 def _not_run(name: str, number: int) -> AgentStartError:
+    """Return the error for a program that could not be run inside the sandbox."""
     reason = os.strerror(number)
     if number == errno.ENOENT:
         return AgentStartError(
@@ -178,6 +179,7 @@ def _parent_in_namespace(pid: int) -> int | None:
 
 
 def _send(handle: int, signum: signal.Signals) -> None:
+    """Send a signal by a process handle, which never means another process."""
     if sys.platform == "linux" and handle >= 0:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             signal.pidfd_send_signal(handle, signum)

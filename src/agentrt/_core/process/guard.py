@@ -63,6 +63,7 @@ def forget_in_forks(stream: FdStream) -> None:
 
 
 def _forget() -> None:
+    """Replace the registered pipes in a process that was just forked."""
     # Not closed: the stream object is copied as well, and will close the descriptor.
     numbers = [each.fileno() for each in _streams if each.fileno() >= 0]
     if not numbers:
@@ -101,6 +102,7 @@ class _Guard:
     """The guard program of one Trio run."""
 
     def __init__(self) -> None:
+        """Prepare the guard of a run; `start` starts the program."""
         self.token = secrets.token_hex(8)
         self.users = 0
         self.until: float | None = None
@@ -164,10 +166,12 @@ class _Guard:
                 self._keep_in(self._blocks[-1])
 
     def _keep_in(self, services: ServiceNursery) -> None:
+        """Run the task of `keep` in these services."""
         self._keeper = services
         services.start_soon(self._keep, services)
 
     async def _keep(self, services: ServiceNursery) -> None:
+        """Restart the program each time it ends, at most once per `_RESTART_DELAY_S`."""
         try:
             while self._process is not None:
                 await self._process.wait()
@@ -181,6 +185,7 @@ class _Guard:
 
     @property
     def _runs(self) -> bool:
+        """True if the program runs."""
         return self._process is not None and self._process.returncode is None
 
     async def reap(self) -> None:
@@ -315,5 +320,6 @@ def private_folder(run: str) -> Path:
 
 
 def _available() -> bool:
+    """Return True if a guard program can run here."""
     # In a frozen program `sys.executable` is the program itself, which would be started again.
     return bool(sys.executable) and not hasattr(sys, "frozen") and LAYER.guards()

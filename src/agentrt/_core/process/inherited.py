@@ -162,11 +162,15 @@ _DIGIT: Final = re.compile(r"[0-9]")
 
 @lru_cache(maxsize=1)  # compiling it takes a while, and few environments have such words
 def _issued() -> re.Pattern[str]:
+    """Return the pattern of tokens that known services issue, and of JSON web tokens."""
     words = (*((prefix, rest) for prefix, rest in SHAPES), (r"eyJ[\w-]{8,}+\.", r"[\w-]{8,}+"))
     return re.compile("|".join(f"(?:{prefix})(?:{rest})" for prefix, rest in words), re.ASCII)
 
 
 def _holds_secret(value: str) -> bool:
+    """Return True if a value has a password: in a URL, in a connection string or as a
+    private key.
+    """
     if _WITH_SECRET.search(value) is not None:
         return True
     return "://" in value and any(
@@ -189,6 +193,7 @@ def _is_secret_by_name(name: str) -> bool | None:
 
 
 def _is_model_s(name: str) -> bool:
+    """Return True if a name begins with that of a provider of models."""
     return name[:-1].upper().startswith(_MODELS)
 
 

@@ -119,6 +119,7 @@ async def poll_exit(layer: ProcessLayer, pid: int) -> None:
 
 
 def _is_over(layer: ProcessLayer, pid: int) -> bool:
+    """Return True if a child has exited, or is not a child any more."""
     if layer.exit_status(pid) is not None:
         return True
     try:

@@ -32,9 +32,11 @@ class LinuxLayer(ProcessLayer):
     folder_flag = os.O_PATH
 
     def guards(self) -> bool:
+        """Return True if `/proc` is there."""
         return os.path.exists("/proc/self")
 
     def list_ids(self) -> list[int]:
+        """Return the ids in `/proc`; empty without it."""
         try:
             return [int(name) for name in os.listdir("/proc") if name.isdigit()]
         except OSError as error:
@@ -42,6 +44,7 @@ class LinuxLayer(ProcessLayer):
             return []
 
     def read_stat(self, pid: int) -> ProcessStat | None:
+        """Read `/proc/PID/stat`, whose second field may contain spaces and parentheses."""
         # The second field is the program's name in parentheses and may contain anything.
         fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split(None, 20)
         if len(fields) < 20:
@@ -55,6 +58,7 @@ class LinuxLayer(ProcessLayer):
         )
 
     def read_markers(self, pid: int) -> str | None:
+        """Read `/proc/PID/environ`, the environment at the start of the program."""
         environment = _read(f"/proc/{pid}/environ")
         if not environment:
             return None
@@ -65,10 +69,12 @@ class LinuxLayer(ProcessLayer):
         return value.decode(errors="replace")
 
     def read_number(self, pid: int) -> int | None:
+        """Read the soft limit `RLIMIT_RTTIME` in `/proc/PID/limits`."""
         after = _read(f"/proc/{pid}/limits").partition(_LIMIT)[2].split(None, 1)
         return int(after[0]) if after and after[0].isdigit() else None
 
     def mark(self, pid: int, number: int) -> None:
+        """Set `RLIMIT_RTTIME`, which children inherit and programs hardly ever change."""
         pids = [pid]
         while pids:
             pid = pids.pop()
@@ -81,6 +87,7 @@ class LinuxLayer(ProcessLayer):
                 continue  # it has ended, is another user's, or has a lower limit already
 
     async def wait_exit(self, pid: int) -> None:
+        """Wait by a pidfd, which becomes readable when the process exits."""
         try:
             handle = os.pidfd_open(pid)
         except OSError:  # an older kernel, no descriptor left, or the process is reaped
@@ -95,10 +102,12 @@ class LinuxLayer(ProcessLayer):
             os.close(handle)
 
     def start_in(self, folder: int, path: str) -> StartFolder:
+        """Start in the folder by its descriptor in `/proc`, or by its path without `/proc`."""
         way = f"/proc/self/fd/{folder}"
         return StartFolder(way if os.path.isdir(way) else path, None)
 
     def boot_id(self) -> str:
+        """Return the kernel's random id of this boot."""
         return _read("/proc/sys/kernel/random/boot_id").decode().strip()
 
 

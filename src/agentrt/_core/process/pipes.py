@@ -157,9 +157,10 @@ async def read_loop(
     Reads first and waits only when the pipe is drained, which a short read indicates: a wake-up
     costs as much as decoding a dozen messages. After a full read other tasks run. If `on_data` has
     written to the agent (`replied`), the pipe is read again immediately: an agent that waited for
-    just that continues within microseconds. In such a dialogue other tasks run every `STEP`.
+    just that continues within microseconds. In such a dialogue other tasks run every `PIECE_S`
+    seconds.
 
-    Data that takes `on_data` longer than `STEP` is passed on in smaller pieces, with other tasks
+    Data that takes `on_data` longer than `PIECE_S` is passed on in smaller pieces, with other tasks
     running in between: an agent can write 64 KiB that take a tenth of a second to reject.
     `wait_for_room` is awaited before each read, if given.
 
@@ -217,6 +218,7 @@ class ReadEnd:
     """The host's end of a pipe that the agent writes to: a `Readable` that can be cut."""
 
     def __init__(self, stream: trio.lowlevel.FdStream) -> None:
+        """Read from a stream of Trio, without its buffering."""
         self._stream = stream
         self._fd = stream.fileno()
         self._left: int | None = None
@@ -383,6 +385,7 @@ class LineWriter:
         self._wake()
 
     def _queue(self, line: bytes, *, urgent: bool) -> None:
+        """Put a line into its queue, which is created when it is needed."""
         if urgent:
             if self._urgent is _NO_LINES:
                 self._urgent = deque()
@@ -487,6 +490,7 @@ class LineWriter:
             self._bytes_waiting -= taken
 
     def _break(self, reason: str) -> None:
+        """Note that the pipe is dead, and drop everything. The task calls `on_broken`."""
         if self.broken is None:
             self.broken = reason
             self._lines_dropped += bool(self._rest)
@@ -497,6 +501,7 @@ class LineWriter:
             self._transport.close_stdin()  # also wakes the task if it waits for the pipe
 
     def _drop(self, queue: deque[bytes]) -> None:
+        """Empty a queue and count its lines as dropped."""
         self._lines_dropped += len(queue)
         self._bytes_waiting -= sum(map(len, queue))
         queue.clear()

@@ -22,14 +22,17 @@ class PortableLayer(ProcessLayer):
     folder_flag = os.O_RDONLY
 
     def __init__(self) -> None:
+        """Begin without known processes."""
         self._seen: dict[int, psutil.Process] = {}
         """The processes of the last look. Each keeps its start time, which psutil would compute
         differently after the system's clock was set."""
 
     def guards(self) -> bool:
+        """Return False: the guard program needs `/proc`."""
         return False
 
     def list_ids(self) -> list[int]:
+        """Return all ids, and forget the processes that are gone."""
         try:
             pids: list[int] = psutil.pids()
         except OSError as error:
@@ -39,6 +42,7 @@ class PortableLayer(ProcessLayer):
         return pids
 
     def read_stat(self, pid: int) -> ProcessStat | None:
+        """Read the state by psutil and system calls."""
         try:
             process = psutil.Process(pid)
             if (seen := self._seen.get(pid)) is not None and seen == process:
@@ -59,6 +63,7 @@ class PortableLayer(ProcessLayer):
             return None
 
     def read_markers(self, pid: int) -> str | None:
+        """Read the environment, which some systems show for a user's own processes only."""
         try:
             environment: dict[str, str] = psutil.Process(pid).environ()
         except psutil.Error:
@@ -69,19 +74,23 @@ class PortableLayer(ProcessLayer):
         return environment.get(MARKER, "") if environment else None
 
     def read_number(self, pid: int) -> int | None:
+        """Return None: there is no such mark."""
         return None
 
     def mark(self, pid: int, number: int) -> None:
-        pass
+        """Do nothing: there is no such mark."""
 
     async def wait_exit(self, pid: int) -> None:
+        """Poll for the exit."""
         await poll_exit(self, pid)
 
     def start_in(self, folder: int, path: str) -> StartFolder:
+        """Start in the folder by `fchdir` between fork and exec."""
         # The one call between fork and exec. It takes no lock and allocates no memory.
         return StartFolder(None, partial(os.fchdir, folder))
 
     def boot_id(self) -> str:
+        """Return the time of the boot, which changes if the clock was set."""
         return str(int(psutil.boot_time()))  # another one, too, if the clock was set
 
 

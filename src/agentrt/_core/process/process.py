@@ -149,6 +149,9 @@ class AgentProcess:
         watcher: Watcher | None = None,
         entry: NamespaceEntry | None = None,
     ) -> None:
+        """Take over a program that was just started. `open_process` starts the tasks that
+        serve it.
+        """
         stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
         assert isinstance(stdin, trio.lowlevel.FdStream)
         assert isinstance(stdout, trio.lowlevel.FdStream)
@@ -207,6 +210,7 @@ class AgentProcess:
 
     @property
     def returncode(self) -> int | None:
+        """The exit status as soon as the system knows it, even before `wait` returns."""
         # Known here before it is reported: nothing is sent to a process that has exited.
         if self._returncode is None and not self._reaped:
             status = LAYER.exit_status(self.pid)
@@ -223,6 +227,7 @@ class AgentProcess:
         await self._tree.note()
 
     def interrupt(self) -> None:
+        """Send SIGINT to the agent's own process, or to the one in its namespace."""
         if not self._reaped and self.returncode is None:  # the process id is still its own
             self._report("signal", signal="SIGINT")
             if self._entry is not None:
@@ -243,6 +248,7 @@ class AgentProcess:
         await self._tree.wait(self._exited)
 
     async def kill_tree(self) -> None:
+        """Kill everything that belongs to the agent; a namespace dies with its first process."""
         self._report("signal", signal="SIGKILL")
         self._log_signal(logging.WARNING, "SIGKILL")
         if self._entry is not None:
@@ -263,6 +269,10 @@ class AgentProcess:
     # --- service tasks
 
     async def _watch_exit(self) -> None:
+        """Wait for the exit, then cut the output that a remaining process could hold open.
+
+        The drain time is for output that was written before the exit.
+        """
         self._has_exited(await self._wait_exit())
         self._exited.set()
         await trio.sleep(self._limits.stdout_drain_s)
@@ -286,6 +296,7 @@ class AgentProcess:
         raise start_problem(self._entry, self.stderr_tail()) from failure
 
     def _has_exited(self, status: int) -> None:
+        """Take the exit status, and report the exit once."""
         if self._entry is not None:
             from .entry import signalled_status
 
@@ -296,10 +307,12 @@ class AgentProcess:
             self._report("exited", code=status)
 
     def _report(self, kind: Happening, **fields: Any) -> None:
+        """Report an event of the process, if anything watches it."""
         if self._watcher is not None and self._watcher.on:
             self._watcher.happened(kind, **fields)
 
     def _log_signal(self, level: int, name: str) -> None:
+        """Log a signal of the shutdown, in the context of the session that started the process."""
         words = "process %d, or a process that it started, has not ended: %s"
         extra = {"pid": self.pid, "signal": name}
         self._context.run(_log.log, level, words, self.pid, name, extra=extra)
@@ -310,6 +323,9 @@ class AgentProcess:
             self._keep(data)
 
     async def _wait_exit(self) -> int:
+        """Wait until the process has exited, and return its status without reaping it if
+        possible.
+        """
         await LAYER.wait_exit(self.pid)
         status = LAYER.exit_status(self.pid)
         if status is not None:
@@ -321,15 +337,21 @@ class AgentProcess:
         return await self._reap()
 
     async def _reap(self) -> int:
+        """Reap the process.
+
+        Its id may be reused from now on, so its group is not signalled any more.
+        """
         status = await reap(self._process)
         self._reaped = True
         self._tree.reaped()
         return status
 
     async def _watch_stderr(self) -> None:
+        """Read stderr until its end, so that the pipe never fills up."""
         await read_loop(self._stderr, self._keep, lambda: None)
 
     def _keep(self, data: bytes) -> None:
+        """Keep the end of stderr, and pass the data on."""
         if self._watcher is not None and self._watcher.on:
             self._watcher.complained(data)
         if _stderr.isEnabledFor(logging.DEBUG):
@@ -343,6 +365,7 @@ class AgentProcess:
                 _log.exception("on_stderr failed; reading continues")
 
     def _log_lines(self, data: bytes) -> None:
+        """Log the whole lines of stderr; an incomplete one waits for its end."""
         *lines, rest = (self._said + data).split(b"\n")
         self._said = rest[-STDERR_LINE_BYTES:]
         for line in lines:
@@ -357,6 +380,10 @@ async def _spawn(
     marker: str,
     pass_fds: Sequence[int] = (),
 ) -> trio.Process:
+    """Start a program in a new session, with the marker in its environment.
+
+    Raises `AgentNotFound` or `AgentStartError`.
+    """
     if not argv:
         raise AgentStartError("the agent's command is empty: give a program to run")
     if outer := env.get(MARKER):

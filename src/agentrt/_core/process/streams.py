@@ -38,6 +38,7 @@ class StreamTransport:
     pid: int | None = None
 
     def __init__(self, send: trio.abc.SendStream, receive: trio.abc.ReceiveStream) -> None:
+        """Wrap two streams; `read` and `write` serve them."""
         self.returncode: int | None = None
         """0 when the connection has ended, -9 when it was cut by this side."""
         self._send = send
@@ -90,6 +91,7 @@ class StreamTransport:
             self._written.unpark_all()
 
     def _end(self, code: int) -> None:
+        """Note the end of the connection, with this status in place of a process's."""
         if self.returncode is None:
             self.returncode = code
         self._eof = True

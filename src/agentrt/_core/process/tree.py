@@ -37,6 +37,7 @@ class _ProcScan:
     """One walk over `/proc`, for all callers that asked before it began."""
 
     def __init__(self, number: int) -> None:
+        """Begin the walk with this number."""
         self.number = number
         self.over = trio.Event()
         self.table: descendants.ProcessTable | None = None
@@ -50,14 +51,17 @@ class _ProcScans:
     the next one."""
 
     def __init__(self) -> None:
+        """Begin without walks."""
         self._begun = 0
         self._current: _ProcScan | None = None
         self._oldest = math.inf
         """The start of the oldest leader among the callers of the next walk."""
 
     async def scan(self, oldest: int) -> descendants.ProcessTable:
-        """Return the processes at a moment after the call. Raises OSError as `descendants.look`
-        does."""
+        """Return the processes at a moment after the call.
+
+        Raises OSError as `descendants.list_processes` does.
+        """
         self._oldest = min(self._oldest, oldest)
         asked = self._begun
         while (walk := self._current) is not None:
@@ -73,6 +77,7 @@ class _ProcScans:
         return await self._scan()
 
     async def _scan(self) -> descendants.ProcessTable:
+        """Walk in a thread. A cancelled caller leaves the thread to its end."""
         self._begun += 1
         walk = self._current = _ProcScan(self._begun)
         make = partial(descendants.list_processes, int(self._oldest))
@@ -98,6 +103,7 @@ _proc_scans: trio.lowlevel.RunVar[_ProcScans | None] = trio.lowlevel.RunVar("age
 
 
 def _scans_of_this_run() -> _ProcScans:
+    """Return the walks of this Trio run, which are created on first use."""
     walks = _proc_scans.get()
     if walks is None:
         walks = _ProcScans()
@@ -111,6 +117,7 @@ class ProcessTree:
     processes inherit the second mark. Its owner reports whether the program has exited."""
 
     def __init__(self, pid: int, marker: str) -> None:
+        """Mark the program and remember its identity, which includes its start time."""
         self._group: int | None = pid
         """The process group; None once the leader is reaped and the id may be reused."""
         self._pid = pid
@@ -202,6 +209,7 @@ class ProcessTree:
             found.send(signum)
 
     def _signal_group(self, signum: signal.Signals) -> None:
+        """Signal the group, unless its id may mean another group by now."""
         if self._group is not None:
             try:
                 os.killpg(self._group, signum)

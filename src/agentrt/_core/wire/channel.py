@@ -37,6 +37,7 @@ class Channel:
     """Collects the effects of one command or read, and matches answers with requests."""
 
     def __init__(self) -> None:
+        """Begin without effects and requests."""
         self.out: list[Effect] = []
         self.counts: Counter[str] = Counter()
         """The number of occurrences of each notice, reported or not."""
@@ -174,6 +175,7 @@ class Channel:
         self.out += self._repeats.worth_reporting(notice, about=about, times=times)
 
     def _late(self, response: JsonRpcResponse) -> None:
+        """Report the answer to a request that was given up."""
         self.notice(
             "info",
             "late_response",

@@ -114,6 +114,7 @@ def without_surrogates(value: Any) -> Any:
 
 
 def _refusal(error: Exception, line: bytes | bytearray) -> RemoteProtocolError:
+    """Return the error for a line that cannot be decoded, with its beginning."""
     why = TOO_NESTED if line.endswith(NESTED_MARK) else f"not a message: {error}"
     return RemoteProtocolError(why, bytes(line[:200]))
 
@@ -141,10 +142,16 @@ def lenient(value: Any, type: type[S], dropped: list[str]) -> S:
 
 @cache
 def _info(type: Hashable) -> inspect.Type:
+    """Return msgspec's description of a type, made once."""
     return inspect.type_info(type)
 
 
 def _build(value: Any, kind: inspect.Type, path: str, dropped: list[str]) -> Any:
+    """Convert a value to a type, leaving out the parts that do not fit.
+
+    `path`: the place of the value, for errors and for `dropped`. Numbers are strict, except that a
+    whole float counts as an int. Raises `ValidationError` if nothing of the value fits.
+    """
     match kind, value:
         case inspect.AnyType(), _:
             return value
@@ -173,6 +180,7 @@ def _build(value: Any, kind: inspect.Type, path: str, dropped: list[str]) -> Any
 
 
 def _struct(value: dict[str, Any], kind: inspect.StructType, path: str, dropped: list[str]) -> Any:
+    """Convert an object to a struct. A wrong tag or a missing required field raises."""
     if kind.tag_field is not None and value.get(kind.tag_field) != kind.tag:
         raise ValidationError(f"{path}.{kind.tag_field}".lstrip("."))
     fields: dict[str, Any] = {}
@@ -192,6 +200,7 @@ def _struct(value: dict[str, Any], kind: inspect.StructType, path: str, dropped:
 
 
 def _list(items: list[Any], kind: inspect.Type, path: str, dropped: list[str]) -> list[Any]:
+    """Convert the items of a list that fit."""
     out = []
     for index, item in enumerate(items):
         try:
@@ -202,6 +211,10 @@ def _list(items: list[Any], kind: inspect.Type, path: str, dropped: list[str]) -
 
 
 def _first(value: Any, kinds: tuple[inspect.Type, ...], path: str, dropped: list[str]) -> Any:
+    """Convert a value to the first type of a union that it fits.
+
+    `dropped` gets only the parts that were left out for that type.
+    """
     for kind in kinds:
         tried: list[str] = []
         try:

@@ -127,6 +127,7 @@ class OutstandingCalls(Generic[T]):
     """The requests of agentrt that wait for an answer, each with its purpose (`T`)."""
 
     def __init__(self) -> None:
+        """Begin without requests. Ids count from 1."""
         self._last = 0
         self._waiting: dict[int, T] = {}
 
@@ -160,6 +161,7 @@ class OutstandingCalls(Generic[T]):
 
 
 def _as_int(id: Id) -> int | None:
+    """Return an id as a number if it may be the echo of one, else None."""
     match id:
         case int():
             return id

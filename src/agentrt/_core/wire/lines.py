@@ -57,6 +57,7 @@ class LongLine:
     """Takes a line without its newline, cut at any position. A call's cost depends on its piece."""
 
     def __init__(self) -> None:
+        """Begin an empty line."""
         self.size: int = 0
         self.head: bytes = b""
         """The start of the line, long enough to quote it."""
@@ -113,6 +114,7 @@ class LongLine:
             raise RemoteProtocolError(f"not a message: {error}", self.head) from error
 
     def _put_together(self) -> Any:
+        """Decode the structure of the line and insert the long strings, in order."""
         self._strings.reverse()
         try:
             text = self._rest.decode()
@@ -127,6 +129,7 @@ class LongLine:
         return value
 
     def _meant(self, constant: str) -> str | None:
+        """Return the next long string for a mark, and None for NaN."""
         if constant != "-Infinity":
             return None  # NaN, which JSON does not have
         if not self._strings:
@@ -134,6 +137,7 @@ class LongLine:
         return self._strings.pop()
 
     def _scan(self, data: bytes) -> None:
+        """Take data: structure and short strings into `_rest`, a long string into `_string`."""
         self._escape = b""
         at = 0
         if self._string is not None:
@@ -185,6 +189,7 @@ class LongLine:
         return True
 
     def _close(self) -> None:
+        """End a string. A long one is replaced by a mark in the structure."""
         assert self._string is not None
         if self._begun.size:
             self._begun.append(self._text(self._string))
@@ -196,9 +201,11 @@ class LongLine:
         self._string = None
 
     def _text(self, inside: bytearray) -> str:
+        """Decode the inside of a string."""
         return self._decoded(_TEXT, b'"' + inside + b'"')
 
     def _decoded(self, decoder: msgspec.json.Decoder[T], data: bytes | bytearray) -> T:
+        """Decode JSON, repaired if necessary."""
         try:
             return decoder.decode(data)
         except DECODE_ERRORS:
@@ -207,6 +214,7 @@ class LongLine:
             return value
 
     def _refuse(self, why: str) -> None:
+        """Note the reason why the line is refused, and free the memory."""
         self._refusal = why
         self._rest, self._string = bytearray(), None
         self._begun, self._strings = GrowingText(), []
@@ -286,6 +294,7 @@ class Lines:
     """
 
     def __init__(self, limit: int = Limits().message_bytes, *, long_apart: bool = False) -> None:
+        """Begin without data. `limit`: the maximum size of a line in bytes."""
         self.limit = limit
         self.long: list[LongLine] = []
         self.oversized: list[int] = []
@@ -367,6 +376,7 @@ class Lines:
         return behind
 
     def _end_long(self, line: LongLine) -> None:
+        """Add a long line that is complete, unless it is blank."""
         self._long = None
         if not line.blank:
             self.long.append(line)

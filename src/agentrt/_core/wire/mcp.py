@@ -113,14 +113,20 @@ class ListenForChanges(Struct, frozen=True):
 
 
 class _Filter(Struct, rename="camel"):
+    """The changes that a client wants to be notified of."""
+
     tools_list_changed: bool | None = None
 
 
 class _ListenParams(Struct):
+    """The parameters of `subscriptions/listen`."""
+
     notifications: _Filter
 
 
 class _CallParams(Struct):
+    """The parameters of `tools/call`."""
+
     name: str
     arguments: JsonObject | None = None
     meta: JsonObject | None = field(name="_meta", default=None)
@@ -130,6 +136,7 @@ class McpToolServer:
     """One client's view of a set of tools."""
 
     def __init__(self, name: str, version: str, tools: Iterable[ToolInfo] = ()) -> None:
+        """Create the server for one client, with the tools that it sees."""
         self._info = {"name": name, "version": version}
         self._tools = {tool.name: tool for tool in tools}
         self._greeted = False
@@ -216,6 +223,11 @@ class McpToolServer:
     def _request(
         self, id: Id, method: str, params: Any
     ) -> Message | CallTool | ListenForChanges | None:
+        """Handle a request, of a revision with or without a handshake.
+
+        A stateless request names its revision in its `_meta`; all others belong to a session that
+        began with `initialize`. Both are served at the same time.
+        """
         version = stateless_version(params)
         if version is not None and version not in STATELESS:
             data = {"supported": [*STATELESS, *VERSIONS], "requested": version}
@@ -245,6 +257,7 @@ class McpToolServer:
                 return _error(id, METHOD_NOT_FOUND, f"Method not found: {method}")
 
     def _discover(self, id: Id) -> Message:
+        """Answer `server/discover`, the stateless counterpart of `initialize`."""
         return _result(
             id,
             {
@@ -257,6 +270,7 @@ class McpToolServer:
         )
 
     def _initialize(self, id: Id, params: Any) -> Message:
+        """Answer `initialize` with the client's revision if it is known, else with the newest."""
         wanted = params.get("protocolVersion") if isinstance(params, dict) else None
         self._greeted = True
         return _result(
@@ -269,6 +283,7 @@ class McpToolServer:
         )
 
     def _listen(self, id: Id, params: Any) -> Message | ListenForChanges | None:
+        """Open a subscription, which its acknowledgement must precede."""
         try:
             wanted = msgspec.convert(params, _ListenParams).notifications
         except msgspec.ValidationError as error:
@@ -284,6 +299,7 @@ class McpToolServer:
         return ListenForChanges(id, {"jsonrpc": "2.0", "method": method, "params": params})
 
     def _call(self, id: Id, params: Any, *, stateless: bool = False) -> Message | CallTool | None:
+        """Begin a call of a tool. A request that comes twice is answered once."""
         try:
             call = msgspec.convert(params, _CallParams)
         except msgspec.ValidationError as error:
@@ -302,6 +318,7 @@ class McpToolServer:
         return CallTool(id, call.name, call.arguments or {}, token, meta)
 
     def _cancelled(self, params: Any) -> CancelTool | None:
+        """Cancel a call or a subscription, unless it was answered."""
         if not isinstance(params, dict):
             return None
         id = params.get("requestId")
@@ -337,13 +354,16 @@ def stateless_version(params: Any) -> str | None:
 
 
 def _plain(outcome: ToolOutcome) -> JsonObject:
+    """Return an outcome as a plain object."""
     plain: JsonObject = msgspec.to_builtins(outcome)
     return plain
 
 
 def _result(id: Id, result: object) -> Message:
+    """Return the answer to a request."""
     return {"jsonrpc": "2.0", "id": id, "result": result}
 
 
 def _error(id: Id, code: int, message: str) -> Message:
+    """Return the error answer to a request."""
     return {"jsonrpc": "2.0", "id": id, "error": JsonRpcError(code, message)}
