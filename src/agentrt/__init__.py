@@ -8,6 +8,19 @@ This module has the names that most programs need. The others are in modules by 
 `storage`, `hosting`, `display`, `config`, `testing`, `aio` and `asgi`.
 
 Importing this package is cheap: each name, and each of these modules, is imported on first use.
+
+A session is one conversation with one agent process, and a block::
+
+    async with agentrt.open_session("demo", cwd=".") as session:
+        async with session.prompt("list the files") as turn:
+            async for event in turn:
+                if isinstance(event, agentrt.TextDelta):
+                    print(event.text, end="")
+
+Leaving the turn's block waits for the end of the turn, and leaving the session's block ends the
+agent with everything that it started, in bounded time. Cancelling works as everywhere in Trio.
+`open_runtime` is for many sessions in one program, and `agentrt.web.serve` shows them in browsers.
+In an asyncio program, use `agentrt.aio` instead.
 """
 
 import importlib as _importlib

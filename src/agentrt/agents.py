@@ -1,4 +1,17 @@
-"""Agents: the known ones, your own, remote ones, and the sessions that agents store themselves."""
+"""Agents: the known ones, your own, remote ones, and the sessions that agents store themselves.
+
+`open_session` takes the name of an agent, or an `Agent`. Known agents have a name, their program is
+looked up on the `PATH`, and `find_agents` lists them all, installed or not. `acp`, `claude` and
+`own` describe any other one: by its command line for ACP, with options for Claude Code, or with a
+driver for a protocol that agentrt does not know.
+
+An agent need not be a process of this machine: `connect` opens a session over any pair of streams,
+and `websocket` makes such streams of a WebSocket.
+
+Agents also store conversations themselves. `list_sessions` and `delete_session` work with these;
+each `AgentSession.id` can be resumed with `open_session(resume=…)`. They are independent of the
+sessions in an `agentrt.store`, which also have a log.
+"""
 
 from ._core.agents import (
     BUILT_IN,

@@ -1,6 +1,21 @@
 """For authors of servers, command lines and test kits: runtimes and sessions from the inside.
 
 A program that only uses sessions needs none of these names.
+
+The web server, the terminal, `agentrt.aio` and the test kit of agentrt use the core only through
+this module and the other public ones.
+
+- `runtime_host` returns the runtime with the methods that a server needs: stored sessions, the
+  sessions of other processes, listeners for changes. `SessionControl` does the same for a session.
+- `answering` marks the answers and cancellations of a block as those of a client, so that the log
+  names it.
+- `ClientTools` and `ClientServices` are for clients that run tools or provide files to the agent.
+- `open_session_over` and `open_runtime_over` use the caller's connection in the place of an agent's
+  process; `stand_in_for_programs` does so for all sessions that any code opens in a block.
+- `FolderView` shows the files of a session's folders to viewers, and nothing outside of them.
+- `next_event`, `must_yield`, `has_yielded` and `call_when_more` read events without Trio's `await`,
+  for other event loops.
+- The `checked_…` functions validate arguments as `open_session` does, for wrappers of it.
 """
 
 from ._core.files.uncommitted import ComparedFile, ComparedFolder

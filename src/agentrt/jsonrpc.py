@@ -2,6 +2,13 @@
 
 Decode what the peer sent with `Lines`, `decode` and `parse`; encode with the functions whose names
 end in `_line`; match answers with your requests by `OutstandingCalls`.
+
+`decode` repairs lines that real agents write and JSON does not allow; `decode_strictly` refuses
+such lines, which is faster. `lenient` converts a decoded value to a struct and leaves out the parts
+that do not fit, so that one wrong field does not cost the whole message. `parse` distinguishes
+requests, notifications and answers.
+
+A `Lines` object bounds the length of a line: longer ones are skipped, and their sizes reported.
 """
 
 from ._core.wire.json import decode, decode_strictly, encode_line, lenient

@@ -3,6 +3,22 @@
 A driver turns bytes of an agent into effects and commands into bytes. It needs no Trio, no process
 and no clock. The effects are in `agentrt.effects`. A dialect is a protocol for clients of the web
 server.
+
+Importing this module does not import Trio. Its parts can be used separately:
+
+- *Drivers*: `AcpDriver`, `ClaudeDriver` and `CodexDriver` implement `Driver`. Some implement
+  `Steers` or `EndsBySilence` in addition, for abilities that not all protocols have. Invalid output
+  of an agent never makes a driver raise; it becomes a notice.
+- *The log*: `Log` numbers events, folds them into a `SessionState` and wakes its readers, each of
+  which has a `Cursor`. A `Persister` takes batches of events before readers see them, which is how
+  stores delay events until they are safe.
+- *Stores*: `Backend` writes and `StoreReader` reads. `agentrt.testing.check_store` checks an
+  implementation, and `agentrt.storage` has the encodings of the built-in ones.
+- *Shared stores*: the interfaces of a store that several processes write, with a lease for each.
+- *Dialects*: a `Dialect` is served at its own path. Its `DialectViewer` translates the messages of
+  one client into commands, and events into messages; the `DialectHost` gives it the sessions.
+
+Methods of drivers, logs and dialects are synchronous and never wait.
 """
 
 from ._core.acp.driver import AcpDriver, AcpStatistics

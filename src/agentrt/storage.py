@@ -1,6 +1,18 @@
 """Building blocks for session stores in databases: what `agentrt.lowlevel.Backend` needs to save.
 
 The encodings are the same in every store, so that a session can be moved from one to another.
+
+A store has three kinds of data for a session: its *row*, which lists show; its events in *frames*,
+one for each flush; and *records*, which replace the frames of finished turns and are searched for
+text. A *head* is the state at one event without its turns. `encode_events`, `encode_record` and
+`encode`, with their counterparts, convert them to bytes.
+
+`StoreAddress` is a file's path or the address of a database server. `reader_of` and `writing` open
+either, for commands that work on a store without sessions. `repair` saves the readable part of a
+damaged file.
+
+For a text search, `text_of` is the text of a record, `words_of` the words of a query, and `excerpt`
+the line to show for a hit.
 """
 
 from ._core.store.address import StoreAddress, is_server, server_of

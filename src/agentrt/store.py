@@ -1,4 +1,24 @@
-"""Session stores: sessions that outlive the process that runs them."""
+"""Session stores: sessions that outlive the process that runs them.
+
+With a store, a session continues in another process: its events are written to an SQLite file, to
+PostgreSQL, or to a `Backend` that you write (`agentrt.lowlevel`)::
+
+    async with open_store("sessions.db") as store:
+        async with agentrt.open_session("claude", store=store) as session:
+            await session.run("Fix the failing test.")
+            id = session.id
+
+    async with open_store("sessions.db") as store, reopen_session(id, store) as again:
+        await again.run("Now commit it.")
+
+By default, an event is shown to readers only after it is stored, and a prompt reaches the agent
+only after that, so a reader or an agent never knows more than the store. No session waits for the
+disk: a thread writes the events of all sessions together.
+
+One process writes a store at a time. Servers that share a PostgreSQL database have a lease each
+(`NodeEntry`), and each session has one owner among them (`SessionOwner`). Commands of clients at
+other servers are stored for the owner (`StoredCommand`, `CommandStatus`).
+"""
 
 from ._core.model.checkpoint import Head, Record
 from ._core.model.state import StoredHistory

@@ -1,4 +1,17 @@
-"""Telemetry: spans, metrics, audit logs and log records about sessions."""
+"""Telemetry: spans, metrics, audit logs and log records about sessions.
+
+Pass one or several objects as `telemetry` to `open_session` or `open_runtime`:
+
+- `OpenTelemetry` makes spans of turns, tool calls and permission requests, through the API of
+  OpenTelemetry. The program's SDK decides where they go.
+- `Metrics` counts for Prometheus; `agentrt.web.serve` can serve it.
+- `AuditLog` appends requests, decisions and actions to a file, a line each; `read_audit` reads it.
+- Any object with the methods of `Telemetry` observes sessions in another way. Its `Observation` is
+  called synchronously with the events, so it must not wait.
+
+`LogContext` adds the session and turn to the program's own log records, for code that runs on
+behalf of a session, such as a tool.
+"""
 
 from ._core.logging import LOG_FIELDS, LogContext, log_context
 from ._core.telemetry.audit import AuditKind, AuditLog, AuditRecord, read_audit

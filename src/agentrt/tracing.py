@@ -1,4 +1,17 @@
-"""Traces: files with everything that goes over the wire to and from an agent."""
+"""Traces: files with everything that goes over the wire to and from an agent.
+
+A trace is written by `open_trace`: pass it as `trace` to sessions or a runtime. It has each line in
+both directions with its time, and the start and the exit of each process. Values that look like
+secrets are replaced before anything is written. It never delays a session: records that cannot be
+written are counted and left out.
+
+Without a file, `Session.trace()` and `Session.wire()` return subscriptions to the messages of a
+running session, as raw records or decoded.
+
+`read_trace` reads a file again, and `TraceConversation` joins its records to rows in which requests
+are paired with their answers, as `agentrt trace show` prints them. `agentrt.testing.replay` plays a
+trace as an agent.
+"""
 
 from ._core.trace.conversation import TraceConversation, TraceRow
 from ._core.trace.messages import TraceMessage
