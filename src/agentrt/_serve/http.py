@@ -269,8 +269,8 @@ async def send_response(stream: trio.abc.Stream, answer: HttpResponse, limits: L
     connection, and the response could be lost.
 
     However slowly a client reads, it gets the whole response, if it accepts a piece of it every
-    `ws_write` seconds. Raises `trio.TooSlowError` if it does not, `trio.BrokenResourceError` if it
-    is gone. Cancelling it leaves part of the response sent.
+    `limits.ws_write_timeout_s` seconds. Raises `trio.TooSlowError` if it does not,
+    `trio.BrokenResourceError` if it is gone. Cancelling it leaves part of the response sent.
     """
     data = memoryview(answer.encode())
     for start in range(0, len(data), RESPONSE_PIECE_BYTES):

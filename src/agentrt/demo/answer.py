@@ -11,7 +11,7 @@ MAX_TITLE_CHARS = 60
 
 
 async def answer(turn: DemoTurn) -> StopReason:
-    """Do the work that the prompt requests. Raises `RpcError` if the answer is an error."""
+    """Do the work that the prompt requests. Raises `DemoRpcError` if the answer is an error."""
     session = turn.session
     for block in turn.prompt:
         session.record({"sessionUpdate": "user_message_chunk", "content": block})

@@ -121,9 +121,9 @@ def websocket(
     - `url`: `ws://…` or `wss://…`.
     - `ssl_context`: for `wss://…`; default: the system's trusted certificates.
     - `headers`: additional headers of the handshake.
-    - `limits`: `ws_handshake` limits the time to connect, `line` the size of a message in either
-      direction, `ping` the silence of the peer and then the time for its answer to a ping,
-      `ws_close` the time to close.
+    - `limits`: `ws_handshake_timeout_s` limits the time to connect, `message_bytes` the size of a
+      message in either direction, `ping_interval_s` the silence of the peer and then the time for
+      its answer to a ping, `ws_close_timeout_s` the time to close.
 
     One message is one text frame, without a trailing newline. A session that is opened again, for
     example after a lost connection, connects again. A refused connection raises `AgentStartError`;

@@ -501,7 +501,8 @@ class Session:
     def subscribe(self, after: int | None = None) -> Subscription:
         """Return an async iterator over every event after number `after` (default: from now on).
 
-        Raises `Overrun` if those events are no longer kept; start from `snapshot()` in that case.
+        Raises `EventsExpired` if those events are no longer kept; start from `snapshot()` in that
+        case.
         """
         return make_subscription(self._host, self.log.cursor(after, lossless=True))
 

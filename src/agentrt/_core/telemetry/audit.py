@@ -134,6 +134,10 @@ class AuditLog:
         """Ignore the store."""
 
     def _write(self, records: list[AuditRecord]) -> None:
+        """Append records with one `write`, so that those of several processes do not mix.
+
+        The file is opened each time, so a log rotation needs no signal. An error is only logged.
+        """
         data = b"".join(msgspec.json.encode(each) + b"\n" for each in records)
         try:
             fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -184,6 +188,7 @@ class _SessionAudit(Observation):
         write: Callable[[list[AuditRecord]], None],
         now: Callable[[], float],
     ) -> None:
+        """Begin with the record that the session was opened."""
         self._agent = agent
         self._log = log
         self._write = write
@@ -206,6 +211,7 @@ class _SessionAudit(Observation):
         self._flush()
 
     def events(self, events: list[Event], size: int) -> None:
+        """Write the records of a batch of events."""
         for event in events:
             take = self._takes.get(type(event))
             if take is not None:
@@ -213,10 +219,12 @@ class _SessionAudit(Observation):
         self._flush()
 
     def close(self) -> None:
+        """Write the record that the session was closed."""
         self._add("session", outcome="closed")
         self._flush()
 
     def _add(self, kind: AuditKind, **fields: Any) -> None:
+        """Add a record, of the running turn unless `fields` names another."""
         self._records.append(
             AuditRecord(
                 time=self._now(),
@@ -228,6 +236,7 @@ class _SessionAudit(Observation):
         )
 
     def _flush(self) -> None:
+        """Write the collected records."""
         if self._records:
             records, self._records = self._records, []
             self._write(records)
@@ -235,11 +244,13 @@ class _SessionAudit(Observation):
     # --- events
 
     def _turn_started(self, event: TurnStarted) -> None:
+        """Add the prompt of a turn."""
         self._turn = event.turn
         texts = [block.text for block in event.prompt or () if isinstance(block, Text)]
         self._add("prompt", title=_cut("\n".join(texts)), by=event.origin)
 
     def _turn_ended(self, event: TurnEnded) -> None:
+        """Add the end of a turn, with its usage."""
         data: JsonObject = {} if event.usage is None else {"usage": to_builtins(event.usage)}
         error = "" if event.error is None else _cut(event.error.message)
         self._add(
@@ -255,6 +266,7 @@ class _SessionAudit(Observation):
         self._turn = None
 
     def _item_opened(self, event: ItemOpened) -> None:
+        """Remember a tool call until it ends; calls in repeated history do not count."""
         item = event.item
         if item.tool is None or item.replay:
             return
@@ -263,6 +275,7 @@ class _SessionAudit(Observation):
             self._item_closed(ItemClosed(item.id, item.status))
 
     def _item_updated(self, event: ItemUpdated) -> None:
+        """Take over the changed facts about a call."""
         call = self._calls.get(event.item)
         patch = event.patch.get("tool")
         if call is None or call.item.tool is None or not isinstance(patch, dict):
@@ -271,6 +284,7 @@ class _SessionAudit(Observation):
         call.item.tool = msgspec.structs.replace(call.item.tool, **known)
 
     def _item_closed(self, event: ItemClosed) -> None:
+        """Add a call that has ended, with the fact that it was asked about or not."""
         call = self._calls.pop(event.item, None)
         if call is None or call.item.tool is None:
             return
@@ -286,6 +300,7 @@ class _SessionAudit(Observation):
         )
 
     def _opened(self, event: PermissionOpened) -> None:
+        """Remember a question until it is closed."""
         self._asked[event.request] = (self._now(), event)
         if event.item is not None and (call := self._calls.get(event.item)) is not None:
             call.asked = True
@@ -319,6 +334,7 @@ class _SessionAudit(Observation):
         )
 
     def _noticed(self, event: Notice) -> None:
+        """Add a warning, an error, or one of the notices about limits of the agent."""
         if event.level != "info" or event.code in _INFO:
             turn = event.data.get("turn") if isinstance(event.data, dict) else None
             self._add(
@@ -338,6 +354,7 @@ def _asked_about(opened: PermissionOpened) -> Any:
 
 
 def _outcome(closed: PermissionClosed, opened: PermissionOpened) -> str:
+    """Return the decision in a word; a question that the agent or its turn ended was withdrawn."""
     if closed.outcome == "expired":
         return "expired"
     if closed.outcome == "cancelled":
@@ -347,11 +364,13 @@ def _outcome(closed: PermissionClosed, opened: PermissionOpened) -> str:
 
 
 def _option(closed: PermissionClosed, opened: PermissionOpened) -> str:
+    """Return the chosen option by its kind and its label, since ids differ between agents."""
     found = next((each for each in opened.options if each.id == closed.option), None)
     return (closed.option or "") if found is None else f"{found.kind}: {found.name}"
 
 
 def _cut(text: str) -> str:
+    """Return a text, cut at the maximum length."""
     return text if len(text) <= MAX_TEXT_CHARS else f"{text[:MAX_TEXT_CHARS]}…"
 
 

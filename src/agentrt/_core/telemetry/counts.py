@@ -52,6 +52,7 @@ class Histogram:
     __slots__ = ("buckets", "total")
 
     def __init__(self) -> None:
+        """Begin without values."""
         self.buckets = [0] * (len(SECONDS) + 1)
         self.total = 0.0
 
@@ -65,6 +66,7 @@ class Totals:
     """Totals of all sessions since the start, by agent."""
 
     def __init__(self) -> None:
+        """Begin with zeros."""
         self.turns: Counter[tuple[str, str]] = Counter()
         """Turns that have ended, by agent and outcome."""
         self.odd: Counter[tuple[str, str]] = Counter()
@@ -94,6 +96,7 @@ class Counted(Observation):
         over: Callable[[Counted], None],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Count the events of a session. `now` is a monotonic clock, in seconds."""
         self.agent = agent
         self.log = log
         self._totals = totals
@@ -120,6 +123,7 @@ class Counted(Observation):
         }
 
     def events(self, events: list[Event], size: int) -> None:
+        """Count a batch; all of its events happened at this moment."""
         self._at = self._now()
         self._totals.bytes[self.agent] += size
         take = self._take
@@ -129,12 +133,15 @@ class Counted(Observation):
                 taken(event)
 
     def close(self) -> None:
+        """Report the end of the session."""
         self._over(self)
 
     def _took(self, what: str, since: float) -> None:
+        """Add a duration up to now."""
         self._totals.seconds[what][self.agent].add(self._at - since)
 
     def _turn_started(self, event: TurnStarted) -> None:
+        """Begin the times of a turn."""
         self._began = self._at
         self._silent = True
         self._cancelled = None
@@ -164,34 +171,41 @@ class Counted(Observation):
             totals.cost[agent] += usage.cost
 
     def _spoke(self, event: TextDelta | ThoughtDelta) -> None:
+        """Take the time to the first output of a turn, text or thought."""
         if self._silent and self._began is not None:
             self._silent = False
             self._took("first_token", self._began)
 
     def _opened(self, event: ItemOpened) -> None:
+        """Begin the time of a tool call."""
         item = event.item
         if item.type == "tool" and not item.replay:
             self._calls[item.id] = self._at
 
     def _closed(self, event: ItemClosed) -> None:
+        """Take the duration of a tool call."""
         since = self._calls.pop(event.item, None)
         if since is not None:
             self._took("tool", since)
 
     def _asked(self, event: PermissionOpened) -> None:
+        """Begin the time of a question."""
         self._asks[event.request] = self._at
 
     def _answered(self, event: PermissionClosed) -> None:
+        """Count an answer; a policy's does not count as waiting for a person."""
         since = self._asks.pop(event.request, None)
         self._totals.permissions[self.agent, event.by] += 1
         if since is not None and event.by != "policy":
             self._took("permission_wait", since)
 
     def _changed(self, event: StateChanged) -> None:
+        """Note the beginning of a cancel."""
         if event.state.phase == "cancelling" and self._cancelled is None:
             self._cancelled = self._at
 
     def _noticed(self, event: Notice) -> None:
+        """Count a restart of the agent, or an unexpected message."""
         if event.code == "agent_restarted":
             self._totals.restarts[self.agent] += 1
         elif (kind := ODD.get(event.code)) is not None:

@@ -28,8 +28,7 @@ OTHER: Final = "other"
 series."""
 
 _STATES: Final = ("ok", "slow", "failing")
-
-"""Returns `clients`, `refused`, `dropped` and `broken`, as in `SiteStatistics`."""
+"""The states of a store, as in `StoreStatus.state`."""
 
 
 class Metrics:
@@ -49,6 +48,7 @@ class Metrics:
     def __init__(
         self, *, registry: CollectorRegistry | None = None, agents: Iterable[str] = ()
     ) -> None:
+        """Register with a registry, which then calls `collect` for each export."""
         try:
             import prometheus_client
         except ModuleNotFoundError as error:
@@ -91,7 +91,10 @@ class Metrics:
         self._stores.add(service_of(store))
 
     def serves(self, site: object, counts: Callable[[], Mapping[str, int]]) -> Callable[[], None]:
-        """Internal: used by agentrt itself."""
+        """Internal: used by agentrt itself.
+
+        `counts` returns `clients`, `refused`, `dropped` and `broken`, as in `SiteStatistics`.
+        """
         self._sites[site] = counts
         return lambda: self._sites.pop(site, None) and None
 
@@ -111,6 +114,7 @@ class Metrics:
         yield from self._of_steps()
 
     def _of_steps(self) -> Iterable[Metric]:
+        """Yield the longest time that a task kept the others waiting."""
         from prometheus_client.core import GaugeMetricFamily
 
         yield GaugeMetricFamily(
@@ -120,6 +124,7 @@ class Metrics:
         )
 
     def _now(self) -> Iterable[Metric]:
+        """Yield figures about the open sessions at this moment."""
         from prometheus_client.core import GaugeMetricFamily
 
         phases: Counter[tuple[str, str]] = Counter()
@@ -189,6 +194,7 @@ class Metrics:
             yield buckets
 
     def _of_stores(self) -> Iterable[Metric]:
+        """Yield figures about the stores in use; none without a store."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         found = [store.statistics() for store in self._stores]
@@ -255,6 +261,7 @@ class Metrics:
         yield from (lease, takeovers, fenced, lag, commands, waits, used, most)
 
     def _of_sites(self) -> Iterable[Metric]:
+        """Yield figures about the clients of all servers of this process."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         found = [counts() for counts in self._sites.values()]

@@ -64,9 +64,11 @@ class _Together(Observation):
     """Several observations as one."""
 
     def __init__(self, parts: Sequence[Observation]) -> None:
+        """Combine the observations of one session."""
         self._parts = parts
 
     def prompting(self, turn: str, context: contextvars.Context | None) -> JsonObject | None:
+        """Ask all, and merge the data that they send along."""
         found = [part.prompting(turn, context) for part in self._parts]
         return {k: v for each in found if each for k, v in each.items()} or None
 
@@ -80,6 +82,7 @@ class _Together(Observation):
 
     @contextmanager
     def calling(self, tool: str, call: str | None, meta: JsonObject) -> Iterator[None]:
+        """Enter the blocks of all, in order."""
         with ExitStack() as stack:
             for part in self._parts:
                 stack.enter_context(part.calling(tool, call, meta))
@@ -94,12 +97,14 @@ class _All:
     """Several telemetries as one."""
 
     def __init__(self, parts: Sequence[Telemetry]) -> None:
+        """Combine several telemetries."""
         self._parts = parts
 
     def observe(self, agent: str, log: Log) -> Observation:
         return _Together([part.observe(agent, log) for part in self._parts])
 
     def environment(self) -> Mapping[str, str]:
+        """Merge the variables of all; the last one wins."""
         return {k: v for part in self._parts for k, v in part.environment().items()}
 
     def keeps(self, store: Store) -> None:

@@ -38,6 +38,7 @@ class OpenTelemetry:
         tracer_provider: TracerProvider | None = None,
         content: bool | Callable[[str], str] = False,
     ) -> None:
+        """Import the packages of the extra, which this module does without."""
         try:
             from .tracing import SpanTelemetry
         except ModuleNotFoundError as error:

@@ -139,6 +139,7 @@ class Spans:
     contents are recorded after this function has processed them."""
 
     def __init__(self, agent: str, session: str, redact: Redact | None = None) -> None:
+        """Begin without spans."""
         self._agent = agent
         self._redact = redact
         self._name = f"invoke_agent {agent}"
@@ -233,6 +234,7 @@ class Spans:
     # --- turns
 
     def _turn_started(self, event: TurnStarted) -> None:
+        """Start the span of a turn, or complete the one that its prompt has started."""
         if self._turn is None or self._turn.id != event.turn:
             self._out.append(self.turn(event.turn, self._at))
         known: Attributes = {}
@@ -275,6 +277,7 @@ class Spans:
         self._turn = None
 
     def _spoke(self, event: TextDelta | ThoughtDelta) -> None:
+        """Note the first output of the turn, and collect its answer up to the maximum size."""
         turn = self._turn
         if turn is None:
             return
@@ -287,6 +290,7 @@ class Spans:
     # --- tool calls
 
     def _opened(self, event: ItemOpened) -> None:
+        """Start the span of a tool call, or note an item of the answer or of a sub-agent."""
         item = event.item
         if item.replay or self._turn is None or item.turn is None:
             return
@@ -337,6 +341,7 @@ class Spans:
         return call.agent
 
     def _updated(self, event: ItemUpdated) -> None:
+        """Take over the changed facts about a call, and rename its span."""
         call = self._calls.get(event.item)
         tool = event.patch.get("tool")
         if call is None or not isinstance(tool, dict):
@@ -350,6 +355,7 @@ class Spans:
             self._out.append(SpanChange(event.item, known, f"execute_tool {name}"))
 
     def _closed(self, event: ItemClosed) -> None:
+        """End the span of a call, after that of the sub-agent in it."""
         call = self._calls.pop(event.item, None)
         if call is None:
             return
@@ -367,6 +373,7 @@ class Spans:
     # --- questions
 
     def _asked(self, event: PermissionOpened) -> None:
+        """Start the span of a question, below its call or its turn."""
         inside = event.item if event.item in self._calls else self.running
         turn = None if event.background else self.running
         kinds = {option.id: option.kind for option in event.options}
@@ -380,6 +387,7 @@ class Spans:
         self._out.append(SpanStart(event.request, name, self._at, known, inside))
 
     def _answered(self, event: PermissionClosed) -> None:
+        """End the span of a question; waiting for a person is also added to the turn."""
         ask = self._asks.pop(event.request, None)
         if ask is None:
             return
@@ -396,6 +404,7 @@ class Spans:
     # --- other events
 
     def _changed(self, event: StateChanged) -> None:
+        """Note the agent's version, and the beginning of a cancel."""
         version = event.state.agent.version
         if version is not None:
             self._always["gen_ai.agent.version"] = version
@@ -403,6 +412,7 @@ class Spans:
             self._out.append(SpanEvent(self._turn.id, "cancel", self._at, {}))
 
     def _set(self, event: ModesChanged) -> None:
+        """Note the model, which later spans name."""
         if event.modes.model is not None:
             self._always["gen_ai.request.model"] = event.modes.model
 
@@ -426,6 +436,7 @@ class Spans:
             self._out.append(SpanStart(key, name, self._at, known, self.running))
 
     def _noticed(self, event: Notice) -> None:
+        """Add a notice to the span of the turn; a restart waits for the next turn."""
         if event.code == "agent_restarted":
             resumed = isinstance(event.data, dict) and bool(event.data.get("resumed"))
             self._restarts.append((self._at, {"agentrt.resumed": resumed}))
@@ -438,6 +449,7 @@ class Spans:
     # --- contents
 
     def _parts(self, blocks: list[Block]) -> list[JsonObject]:
+        """Return the blocks of a prompt for a span: texts, and the kinds of others."""
         assert self._redact is not None
         parts: list[JsonObject] = []
         for block in blocks:
@@ -449,9 +461,11 @@ class Spans:
         return parts
 
     def _messages(self, role: str, parts: list[JsonObject], **more: str) -> str:
+        """Return messages in the form of the conventions, as JSON."""
         return msgspec.json.encode([{"role": role, "parts": parts, **more}]).decode()
 
     def _json(self, value: Any) -> str:
+        """Return a value as JSON, redacted and cut."""
         assert self._redact is not None
         try:
             text = msgspec.json.encode(value).decode()

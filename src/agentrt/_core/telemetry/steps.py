@@ -14,6 +14,7 @@ class LongestStep(trio.abc.Instrument):
     """
 
     def __init__(self) -> None:
+        """Begin without a measurement."""
         self._began_s = 0.0
         self._longest_s = 0.0
 
@@ -28,9 +29,11 @@ class LongestStep(trio.abc.Instrument):
         return longest_s
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        """Note the beginning of a step. Trio calls this."""
         self._began_s = time.perf_counter()
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        """Take the duration of a step. Trio calls this."""
         took_s = time.perf_counter() - self._began_s
         if took_s > self._longest_s:
             self._longest_s = took_s

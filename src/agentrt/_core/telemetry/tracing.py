@@ -44,6 +44,7 @@ class SpanTelemetry:
     """Makes the spans of sessions."""
 
     def __init__(self, provider: TracerProvider | None, redact: Redact | None) -> None:
+        """Use a provider, or the program's global one if None."""
         self._tracer = trace.get_tracer("agentrt", __version__, provider)
         self._redact = redact
 
@@ -62,6 +63,7 @@ class Traced(Observation):
     def __init__(
         self, tracer: trace.Tracer, spans: Spans, now: Callable[[], float] = time.time
     ) -> None:
+        """Carry out the operations of `spans` with a tracer. `now` returns seconds since 1970."""
         self._tracer = tracer
         self._spans = spans
         self._now = now
@@ -72,6 +74,10 @@ class Traced(Observation):
     # --- the `Observation` interface
 
     def prompting(self, turn: str, context: contextvars.Context | None) -> JsonObject | None:
+        """Start the span of a turn below the span of the program that sent the prompt.
+
+        The turn's handlers then run in the turn's span. Returns the trace context for the agent.
+        """
         outer = _NOTHING if context is None else context.run(contexts.get_current)
         span = self._start(self._spans.turn(turn, self._now()), outer)
         inner = trace.set_span_in_context(span, outer)
@@ -83,6 +89,9 @@ class Traced(Observation):
         self._carry_out([self._spans.unsent(turn, self._now())])
 
     def events(self, events: list[Event], size: int) -> None:
+        """Carry out the operations for a batch. An error of the program's function is only
+        logged.
+        """
         try:
             operations = self._spans.fold(events, self._now())
         except Exception:  # from a `content` function of the program, not a defect of the session
@@ -93,6 +102,7 @@ class Traced(Observation):
 
     @contextmanager
     def calling(self, tool: str, call: str | None, meta: JsonObject) -> Iterator[None]:
+        """Run a tool of the program in the span of its call."""
         key = self._spans.call_of(tool, call)
         own: Span | None = None
         span = self._open.get(key) if key is not None else None

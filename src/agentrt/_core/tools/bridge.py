@@ -106,6 +106,7 @@ class Endpoint:
         nursery: trio.Nursery,
         inside: SandboxDoor | None = None,
     ) -> None:
+        """Create the endpoint; its secret admits programs that were given one of its entries."""
         self._inside = inside
         self._server = server
         self._spawn = spawn
@@ -182,6 +183,7 @@ class _Bridge:
     def __init__(
         self, server: InProcessServer, spawn: Spawn, limits: Limits, stream: trio.SocketStream
     ) -> None:
+        """Serve a program that has sent the secret."""
         self._spawn = spawn
         self._limits = limits
         self._stream = stream
@@ -211,11 +213,13 @@ class _Bridge:
             self._connection.close()
 
     async def _read(self) -> None:
+        """Read until the client closes its input, in pieces that do not delay other tasks."""
         size = FIRST_PIECE_BYTES
         while not self._too_long and (data := await self._stream.receive_some(size)):
             size = next_size(size, self._take, data)
 
     def _take(self, data: bytes) -> None:
+        """Handle the lines that are complete. A line above the limit ends the bridge."""
         whole = self._lines.feed(data)
         for line in self._lines.long:
             self._handle(_value(line))
@@ -228,9 +232,11 @@ class _Bridge:
             self._too_long = True
 
     def _handle(self, message: bytes | bytearray | JsonObject) -> None:
+        """Handle a message of the client."""
         self._connection.handle(message, self._spawn, self._send)
 
     def _send(self, message: Message | None) -> None:
+        """Queue a message for the client, which is disconnected if it does not read."""
         if message is None:
             return
         self._waiting += encode_line(message)
@@ -240,6 +246,7 @@ class _Bridge:
             self._scope.cancel()
 
     async def _write(self) -> None:
+        """Send the queued messages until the end."""
         while not self._ended or self._waiting:
             await self._news.wait()
             self._news = trio.Event()
@@ -248,6 +255,7 @@ class _Bridge:
 
 
 def _unserved(error: OSError) -> AgentStartError:
+    """Return the error for tools that cannot be served."""
     return AgentStartError(f"the session's tools cannot be served: {error}")
 
 
@@ -261,6 +269,7 @@ def _value(line: LongLine) -> bytes | JsonObject:
 
 
 def _listen(path: Path) -> trio.SocketListener:
+    """Open the socket, in a folder that only this user can enter."""
     listening = socket.socket(socket.AF_UNIX)
     try:
         listening.bind(os.fspath(path))

@@ -30,6 +30,7 @@ class ClientTools:
     """The tools of one client in all sessions, and the calls waiting for its results."""
 
     def __init__(self) -> None:
+        """Begin without tools; the client has never disconnected."""
         self._offered: frozenset[str] = frozenset()
         self._calls: dict[tuple[str, str], _ClientCall] = {}
         self._expected_until = math.inf
@@ -128,6 +129,7 @@ class _ClientCall:
         agent_call: str | None,
         deadline: float,
     ) -> None:
+        """Show the call as waiting, in the item of the agent's own call if that is known."""
         conversation = core.conversation
         self.name = name
         self.deadline = deadline

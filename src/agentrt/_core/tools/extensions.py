@@ -77,6 +77,7 @@ def extension(method: str) -> Callable[[Callable[..., Awaitable[object]]], Exten
         raise TypeError('an extension has a name: @agentrt.tools.extension("_name/of/the/method")')
 
     def make(function: Callable[..., Awaitable[object]]) -> Extension:
+        """Make the extension of a function."""
         return Extension(method, _served(method, function), function)
 
     return make
@@ -105,6 +106,7 @@ def _served(
         raise TypeError(f"{method}: its parameters cannot be {wanted!r:.100}: {error}") from None
 
     async def serve(params: Any, context: ExtensionContext) -> object:
+        """Convert the parameters and call the function."""
         try:
             given = msgspec.convert({} if params is None else params, wanted)
         except msgspec.ValidationError as error:
@@ -117,11 +119,13 @@ def _served(
 
 
 def _is_async(function: object) -> bool:
+    """Return True for an async function, or an object with an async `__call__`."""
     called = getattr(function, "__call__", None)  # noqa: B004 - the method of a callable object
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
 def _wanted(function: Callable[..., object], first: inspect.Parameter) -> Any:
+    """Return the type of the first parameter; `Any` without an annotation."""
     if first.annotation is first.empty:
         return Any
     if not isinstance(first.annotation, str):
@@ -246,6 +250,7 @@ def hook(
         raise ValueError(f"{event!r} is not a hook event; choose from: {', '.join(HOOK_EVENTS)}")
 
     def make(function: HookFunction) -> Hook:
+        """Make the hook of a function."""
         return Hook(event, function, matcher, timeout, on_failure)
 
     return make
@@ -255,6 +260,7 @@ class HookTable:
     """The hooks of one session, by the ids that the agent uses."""
 
     def __init__(self, hooks: Iterable[Hook]) -> None:
+        """Give each hook an id that the agent calls it by."""
         self._hooks = {f"hook{n}": each for n, each in enumerate(hooks, 1)}
 
     @property
@@ -314,6 +320,7 @@ def checked_tools(given: Iterable[object]) -> tuple[Tool, ...]:
     """Return the tools. Raises `TypeError` for anything else."""
 
     def right(value: object) -> str:
+        """Return the remedy for a value that is not a tool."""
         if as_provided_server(value) is not None:
             return "must be a function; pass servers when you open the session"
         return (
@@ -360,6 +367,7 @@ def checked_extensions(given: Iterable[object]) -> tuple[Extension, ...]:
 def _checked(
     kind: type[T], word: str, given: Iterable[object], right: Callable[[object], str]
 ) -> tuple[T, ...]:
+    """Return the values if all are of a kind. Raises `TypeError` with the remedy."""
     if isinstance(given, kind) or callable(given):
         raise TypeError(f"`{word}s` must be a list: [{_name(given)}]")
     if not isinstance(given, Iterable):
@@ -374,8 +382,10 @@ def _checked(
 
 
 def _kind(value: object) -> str:
+    """Describe a value in an error."""
     return f"the function {_name(value)}" if callable(value) else type(value).__name__
 
 
 def _name(value: object) -> str:
+    """Return the name of a value in an error."""
     return getattr(value, "__name__", None) or getattr(value, "name", None) or repr(value)

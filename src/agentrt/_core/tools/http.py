@@ -56,6 +56,7 @@ class HttpServer:
     """The HTTP endpoint. `entry` is for the agent, `run` serves it."""
 
     def __init__(self, server: InProcessServer, spawn: Spawn, limits: Limits) -> None:
+        """Create the endpoint with a random token; `run` opens the port."""
         self._server = server
         self._spawn = spawn
         self._limits = limits
@@ -103,6 +104,7 @@ class HttpServer:
             logger.exception("a connection for tools failed")
 
     async def _converse(self, wire: _ToolsConnection) -> None:
+        """Admit a connection by its first request, then answer all of its requests."""
         try:
             request = None
             with self._pending.place(), trio.move_on_after(REQUEST_TIMEOUT_S):
@@ -214,6 +216,7 @@ class HttpServer:
         to_send, messages = trio.open_memory_channel[Message](MAX_UNREAD_MESSAGES)
 
         def send(message: Message) -> None:
+            """Queue a message; a client that does not read is disconnected."""
             try:
                 to_send.send_nowait(message)
             except trio.WouldBlock:
@@ -222,6 +225,7 @@ class HttpServer:
                 pass  # it was disconnected
 
         def reply(answer: Message | None) -> None:
+            """Queue the answer, which ends the stream."""
             if answer is not None:
                 send(answer)
             to_send.close()
@@ -245,6 +249,7 @@ class HttpServer:
         answer: Message | None = None
 
         def reply(message: Message | None) -> None:
+            """Take the answer."""
             nonlocal answer
             answer = message
             answered.set()
@@ -254,6 +259,7 @@ class HttpServer:
         return answer
 
     def _new_client(self) -> tuple[str, InProcessConnection]:
+        """Begin an MCP session and return its id."""
         if len(self._clients) >= MAX_MCP_SESSIONS:
             self._clients.pop(next(iter(self._clients))).close()
         session = secrets.token_urlsafe()
@@ -263,6 +269,7 @@ class HttpServer:
 
 
 def _is_stateless(message: Any) -> bool:
+    """Return True for a request of a revision without sessions."""
     return isinstance(message, dict) and stateless_version(message.get("params")) is not None
 
 
@@ -270,6 +277,7 @@ class _Refused(Exception):
     """An HTTP status instead of an answer."""
 
     def __init__(self, status: HTTPStatus, headers: dict[str, str] | None = None) -> None:
+        """Refuse with a status and further headers."""
         super().__init__(status.phrase)
         self.status = status
         self.headers = headers or {}
@@ -279,6 +287,7 @@ class _Request:
     """The head of a request. A repeated header counts as empty."""
 
     def __init__(self, event: h11.Request) -> None:
+        """Take over the head of a request."""
         self.method = event.method
         self.target = event.target
         self.headers: dict[bytes, bytes] = {}

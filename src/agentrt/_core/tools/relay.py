@@ -84,6 +84,7 @@ class McpRelay:
     def __init__(
         self, provided: ProvidedServer, timeout: float | None, around: Around, refuse: Refuse
     ) -> None:
+        """Prepare a relay; `open_relay` runs it."""
         self.name = provided.name
         self._refuse = refuse
         self._provided = provided
@@ -108,15 +109,18 @@ class McpRelay:
         return connection
 
     def _close(self) -> None:
+        """Disconnect all clients, after which the server ends."""
         self._connections.close()
         for connection in self._clients:
             connection.close()
 
     async def _run(self) -> None:
+        """Run the server, here or on the event loop that it needs."""
         run = self._provided.run
         await (self._serve() if run is None else run(self._serve))
 
     async def _serve(self) -> None:
+        """Serve clients within the server's lifespan. May run on another event loop than Trio's."""
         server = self._provided.server
         async with (
             self._connected,
@@ -132,6 +136,7 @@ class RelayConnection:
     """One client of a server, with its unanswered requests."""
 
     def __init__(self, relay: McpRelay, notify: Notify, *, both_ways: bool) -> None:
+        """Connect a client; `McpRelay` serves it."""
         self._relay = relay
         self._notify = notify
         self._both_ways = both_ways
@@ -189,6 +194,7 @@ class RelayConnection:
             reply(_error(None, INVALID_REQUEST, str(error)))
 
     def _refused(self, params: Any) -> str | None:
+        """Return the reason why a call must not run, or None."""
         given = params if isinstance(params, dict) else {}
         return self._relay._refuse(str(given.get("name")), given.get("arguments"), self._relay.name)
 
@@ -213,6 +219,7 @@ class RelayConnection:
     # --- the server's side: it may run on another loop, and only schedules calls in Trio's
 
     async def _serve(self, state: Any) -> None:
+        """Run the server for this client, until the client is disconnected."""
         server, soon = self._relay._provided.server, self._relay._soon
         try:
             await serve_dual_era_loop(
@@ -228,6 +235,7 @@ class RelayConnection:
             soon(self._ended)
 
     def _received(self, message: JsonObject) -> None:
+        """Pass on a message of the server: an answer, a notification or a request."""
         id = message.get("id")
         if "method" not in message:
             waiting = self._waiting.pop(id, None)
@@ -239,6 +247,7 @@ class RelayConnection:
             self._put(_refusal(id, "this client answers no requests"))
 
     def _ended(self) -> None:
+        """Answer all open requests with an error: the server has ended."""
         self._over = True
         self._relay._clients.discard(self)
         self._in.close()
@@ -251,6 +260,7 @@ class _RelayedCall:
     """A tool call as part of a turn."""
 
     def __init__(self, connection: RelayConnection, message: JsonObject, reply: Reply) -> None:
+        """Prepare a call, whose answer goes to `reply`."""
         self._connection = connection
         self._message = message
         self._reply = reply
@@ -292,10 +302,12 @@ class _Incoming(ObjectReceiveStream["SessionMessage | Exception"]):
     """The input of the server: each message has the context of its sender."""
 
     def __init__(self, stream: MemoryObjectReceiveStream[_Item]) -> None:
+        """Read from a stream of messages with their contexts."""
         self._stream = stream
         self.last_context: contextvars.Context | None = None
 
     async def receive(self) -> SessionMessage | Exception:
+        """Return the next message, and keep its context for the server."""
         self.last_context, message = await self._stream.receive()
         return message
 
@@ -307,9 +319,11 @@ class _Outgoing(ObjectSendStream[SessionMessage]):
     """The output of the server."""
 
     def __init__(self, received: Callable[[JsonObject], None]) -> None:
+        """Pass messages on to `received`."""
         self._received = received
 
     async def send(self, item: SessionMessage) -> None:
+        """Pass on a message of the server as a plain object."""
         self._received(item.message.model_dump(by_alias=True, exclude_unset=True, mode="json"))
         await anyio.lowlevel.checkpoint()
 
@@ -318,14 +332,17 @@ class _Outgoing(ObjectSendStream[SessionMessage]):
 
 
 def _cancel(id: Id, why: str) -> JsonObject:
+    """Return the notification that a call is not wanted any more."""
     params = {"requestId": id, "reason": why}
     return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
 
 
 def _refusal(id: Id, why: str) -> JsonObject:
+    """Return the answer to a request that the client cannot serve."""
     error = {"code": METHOD_NOT_FOUND, "message": why}
     return {"jsonrpc": "2.0", "id": id, "error": error}
 
 
 def _error(id: Id, code: int, message: str) -> Message:
+    """Return an error answer."""
     return {"jsonrpc": "2.0", "id": id, "error": JsonRpcError(code, message)}

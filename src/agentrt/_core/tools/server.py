@@ -65,7 +65,8 @@ class Spawn(Protocol):
     Provided by the session. Raising an exception refuses the call.
     """
 
-    def __call__(self, async_fn: Callable[..., Awaitable[None]], /, *args: object) -> None: ...
+    def __call__(self, async_fn: Callable[..., Awaitable[None]], /, *args: object) -> None:
+        """Start the function, or raise if no call may run now."""
 
 
 class InProcessConnection(Protocol):
@@ -198,6 +199,7 @@ class ToolConnection:
     """One client: its handshake and its calls."""
 
     def __init__(self, server: ToolServer, notify: Notify) -> None:
+        """Connect a client of a server."""
         self._server = server
         self._notify = notify
         self._mcp = McpToolServer(server.name, VERSION, [tool.info for tool in server.tools])
@@ -250,6 +252,7 @@ class ToolConnection:
             reply(self._mcp.end_listening(id))
 
     def _start(self, call: CallTool, turn: Turn | None, spawn: Spawn, reply: Reply) -> None:
+        """Start a call in its turn, or answer why it must not run."""
         server = self._server
         id = call.request_id
         if (why := server.refusal(call.name, call.arguments)) is not None:
@@ -271,6 +274,7 @@ class ToolConnection:
             self._running[id] = context
 
     async def _run(self, tool: Tool, call: CallTool, context: ToolContext, reply: Reply) -> None:
+        """Run a tool and answer, in every case once."""
         outcome = ToolOutcome.error(f"{tool.name} was cancelled")
         try:
             with self._server._around(tool.name, context.tool_call, call.meta):
@@ -297,6 +301,7 @@ class ToolConnection:
         total: float | None,
         message: str | None,
     ) -> None:
+        """Pass the progress of a call to the session's log and to the client."""
         if id in self._running and self._server._on_progress is not None:
             self._server._on_progress(tool, tool_call, progress, total, message)
         notification = self._mcp.progress(id, progress, total, message)
@@ -304,11 +309,13 @@ class ToolConnection:
             self._notify(notification)
 
     def _tools_changed(self) -> None:
+        """Notify the client of the new tools."""
         for notification in self._mcp.set_tools(tool.info for tool in self._server.tools):
             self._notify(notification)
 
 
 def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
+    """Map tools to their names. Raises `ValueError` if two have the same one."""
     named: dict[str, Tool] = {}
     for tool in tools:
         if tool.name in named:
@@ -328,4 +335,5 @@ def nothing_refused(tool: str, arguments: object, server: str) -> None:
 
 
 def _log_error(tool: Tool, error: Exception) -> None:
+    """Log the exception of a tool; the default of `on_error`."""
     logger.error("tool %s failed", tool.name, exc_info=error)

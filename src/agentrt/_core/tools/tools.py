@@ -63,6 +63,7 @@ class ToolContext:
         tool_call: str | None = None,
         report: ReportProgress | None = None,
     ) -> None:
+        """Create the context of a call. `report` takes its progress; None: it is ignored."""
         self.session = session
         self.turn = turn
         """The turn that the call belongs to; None if the agent called outside turns."""
@@ -114,6 +115,7 @@ class Tool(Struct, frozen=True):
     """The function that `tool` decorated, to be called directly in tests."""
 
     def __post_init__(self) -> None:
+        """Check the name. Raises `ValueError`."""
         if not _NAME.fullmatch(self.name):
             raise ValueError(f"a tool's name is 1 to 128 of A-Z a-z 0-9 _ . -, not {self.name!r}")
 
@@ -161,6 +163,7 @@ def tool(
     """
 
     def make(function: Callable[..., object]) -> Tool:
+        """Make the tool of a function."""
         signature = _Signature(function)
         return Tool(
             name or _name(function),
@@ -245,6 +248,9 @@ class _Signature:
     """A function's parameters as a JSON schema, and the call itself."""
 
     def __init__(self, function: Callable[..., object]) -> None:
+        """Read the parameters of a function. Raises `TypeError` for those that cannot be
+        described.
+        """
         self._function = function
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__
@@ -270,6 +276,10 @@ class _Signature:
         )
 
     async def call(self, arguments: JsonObject, context: ToolContext) -> object:
+        """Call the function with converted arguments; a sync one runs in a thread.
+
+        Raises `ToolError` for arguments that do not fit, so that the model can correct them.
+        """
         try:
             given = msgspec.convert(arguments, self._arguments, strict=False, dec_hook=_decode_path)
         except msgspec.ValidationError as error:
@@ -312,12 +322,14 @@ def _parameters(function: Callable[..., object]) -> list[inspect.Parameter]:
 
 
 def _name(function: object) -> str:
+    """Return the name of a function, also of a partial or callable object."""
     while isinstance(function, functools.partial):
         function = function.func
     return str(getattr(function, "__name__", None) or type(function).__name__)
 
 
 def _doc(function: object) -> str:
+    """Return the docstring of a function, or of the class of a callable object."""
     while isinstance(function, functools.partial):
         function = function.func
     if hasattr(function, "__name__"):
@@ -352,6 +364,7 @@ def _field(
 
 
 def _takes_none(hint: Any) -> bool:
+    """Return True if a type accepts None."""
     try:
         msgspec.convert(None, hint, dec_hook=_decode_path)
     except msgspec.ValidationError:
@@ -379,18 +392,21 @@ def _schema(arguments: type[msgspec.Struct], parameters: list[inspect.Parameter]
 
 
 def _path_schema(kind: type) -> JsonObject:
+    """Describe a path as a string, for msgspec."""
     if issubclass(kind, Path):
         return {"type": "string", "format": "path"}
     raise NotImplementedError  # tells msgspec that the type is not supported here either
 
 
 def _decode_path(kind: type, value: object) -> object:
+    """Convert a string to a path, for msgspec."""
     if issubclass(kind, Path) and isinstance(value, str):
         return kind(value)
     raise TypeError("Expected a path, as a string")
 
 
 def _encode_path(value: object) -> str:
+    """Convert a path to a string, for msgspec."""
     if isinstance(value, Path):
         return str(value)
     raise TypeError(f"a {type(value).__name__} is not JSON")

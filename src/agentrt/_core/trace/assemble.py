@@ -1,4 +1,13 @@
-"""Turns pieces of wire data into records: whole lines without secrets, grouped by piece."""
+"""Making records of pieces: lines from data that is cut anywhere, without the secrets in them.
+
+Pieces of several pipes arrive mixed. Each pipe (a session, a process, a direction) has its
+incomplete last line in `_begun`, and is between the lines of a private key if it is in `_keys`.
+
+Looking for secrets is the expensive part. So whole pieces, and groups of them, are first tested
+together (`Redaction.passes`); only where that fails, halves and at last single lines are scanned. A
+record has many lines as long as they contain nothing to redact. The functions that scan are
+generators that yield None from time to time, so that their caller can let other tasks run.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +45,12 @@ class _IncompleteLine:
     """An incomplete line."""
 
     def __init__(self) -> None:
+        """Begin an empty line."""
         self.data = bytearray()
         self.left_out = 0
 
     def add(self, data: bytes) -> None:
+        """Add data, of which only the first `MAX_LINE_BYTES` are kept."""
         room = MAX_LINE_BYTES - len(self.data)
         self.data += data[:room]
         self.left_out += max(0, len(data) - room)
@@ -52,6 +63,7 @@ class Assembler:
     """
 
     def __init__(self, redaction: Redaction, together: int = MAX_LINE_BYTES) -> None:
+        """Create an assembler for one file or one reader."""
         self._redaction = redaction
         self._together = together
         self._begun: dict[_Pipe, _IncompleteLine] = {}
@@ -73,6 +85,7 @@ class Assembler:
                     yield from self._event(piece)
 
     def _portion(self, pieces: list[Piece]) -> Iterator[Written | None]:
+        """Yield the records of neighbouring pieces, which are tested for secrets together."""
         several = len(pieces) > 1
         data = b"\n".join([piece.data for piece in pieces]) if several else pieces[0].data
         passes = len(data) <= MAX_SCAN_BYTES and self._redaction.passes(data)
@@ -85,6 +98,11 @@ class Assembler:
             yield from self._broken_off(pipe, t)
 
     def _event(self, piece: Piece) -> Iterator[Written | None]:
+        """Yield the record of an event, after the line that it breaks off.
+
+        The environment of a started process names more secrets; only the names of its variables are
+        recorded.
+        """
         fields = dict(piece.fields or {})
         if (pipe := _ENDED.get(piece.kind)) is not None:
             yield from self._broken_off((piece.session, piece.process, pipe), piece.t)
@@ -104,6 +122,7 @@ class Assembler:
         )
 
     def _broken_off(self, pipe: _Pipe, t: float) -> Iterator[Written | None]:
+        """Yield the incomplete line of a pipe that has ended."""
         begun = self._begun.pop(pipe, None)
         if begun is not None:
             session, process, kind = pipe
@@ -164,6 +183,7 @@ class Assembler:
                 yield from self._record(piece, line)
 
     def _is_of_a_key(self, pipe: _Pipe, line: bytes) -> bool:
+        """Return True if a line is part of a private key of several lines."""
         left = self._keys.pop(pipe, 0)
         if left and _OF_A_KEY.fullmatch(line):
             if left > 1 and b"-----END" not in line:
@@ -196,16 +216,19 @@ class Assembler:
 
 
 def _pipe(piece: Piece) -> _Pipe:
+    """Return the pipe that a piece comes from."""
     return piece.session, piece.process, piece.kind
 
 
 def _written(piece: Piece, data: bytes | memoryview) -> Written:
+    """Return the record of lines."""
     return Written(
         t=piece.t, kind=piece.kind, session=piece.session, process=piece.process, data=data
     )
 
 
 def _is_data(piece: Piece) -> bool:
+    """Return True if a piece is data of a pipe."""
     return piece.kind in _DATA
 
 

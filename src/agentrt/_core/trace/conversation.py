@@ -59,6 +59,7 @@ class _WireState:
     """State of the wire of one process."""
 
     def __init__(self) -> None:
+        """Begin without requests and turns."""
         self.open: dict[tuple[Direction, Any], TraceRow] = {}
         """Unanswered requests, by direction and id."""
         self.answered: dict[tuple[Direction, Any], None] = {}
@@ -97,6 +98,7 @@ class TraceConversation:
     """
 
     def __init__(self, *, late: float = LATE_AFTER_S) -> None:
+        """Begin without rows. `late`: seconds after which an answer counts as late."""
         self._late = late
         self._wires: dict[tuple[str, int], _WireState] = {}
         self._growing: TraceRow | None = None
@@ -127,6 +129,7 @@ class TraceConversation:
             self._unanswered(wire)
 
     def _row(self, record: TraceRecord) -> TraceRow:
+        """Return the row of one record, before it is joined to others."""
         wire = self._wires.setdefault((record.session, record.process), _WireState())
         row = TraceRow(
             t=record.t,
@@ -172,6 +175,7 @@ class TraceConversation:
     def _request(
         self, wire: _WireState, direction: Direction, row: TraceRow, message: TraceMessage
     ) -> None:
+        """Note a request, and mark an id that is in use."""
         key = (direction, message.id)
         if message.id == PROMPT:
             if direction == "received":
@@ -181,6 +185,11 @@ class TraceConversation:
         wire.open[key] = row
 
     def _answer(self, wire: _WireState, key: tuple[Direction, Any], row: TraceRow) -> None:
+        """Pair an answer with its request, in both rows.
+
+        `key` has the direction of the request. Answers are marked as odd if they come late, twice
+        or without a request; the end of a turn that the agent began is not.
+        """
         request = wire.open.pop(key, None)
         if request is None:
             if key[1] == PROMPT:  # a turn that the agent started by itself
@@ -226,6 +235,7 @@ class TraceConversation:
                 row.odd.append("not kept")
 
     def _unanswered(self, wire: _WireState) -> None:
+        """Mark all open requests: their process has ended, or the trace has."""
         for row in wire.open.values():
             row.odd.append("never answered")
         wire.open.clear()
@@ -242,6 +252,7 @@ def _damage(record: TraceRecord) -> list[str]:
 
 
 def _joins(growing: TraceRow, row: TraceRow) -> bool:
+    """Return True if a row continues the text of the growing one."""
     new, old = row.message, growing.message
     if new is None or old is None or not new.grows or row.odd:
         return False
@@ -260,6 +271,7 @@ def _short_id(id: Any) -> str | int | float | None:
 
 
 def _status(code: int | None) -> str:
+    """Describe an exit status."""
     if code is None:
         return ""
     return f"by signal {-code}" if code < 0 else f"with status {code}"

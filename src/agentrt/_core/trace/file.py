@@ -132,6 +132,10 @@ class TraceFile:
         return (named.st_ino, named.st_dev) == (mine.st_ino, mine.st_dev)
 
     def _rotate(self) -> None:
+        """Rename the full file and its predecessors, and begin a new one.
+
+        A lock on the file makes sure that one of several writers does it.
+        """
         fcntl.flock(self._fd, fcntl.LOCK_EX)  # blocks other programs only for this short time
         if self._is_ours():
             for number in range(self._files - 1, 0, -1):
@@ -145,11 +149,13 @@ class TraceFile:
 
 
 def _is_trace(path: str) -> bool:
+    """Return True if a file begins with the header of a trace."""
     with open(path, "rb") as file:
         return b'"kind":"trace"' in file.read(200)
 
 
 def _why(path: str, error: OSError) -> str:
+    """Describe the error of a file, with the remedy."""
     reason = error.strerror or str(error)
     if isinstance(error, FileNotFoundError):
         return f"no trace can be written to {path!r}: there is no such folder; create it first"

@@ -1,4 +1,10 @@
-"""The meaning of a line in each protocol: a request, its answer, or another message."""
+"""The meaning of single wire messages, for people: which protocol, which method, and the gist.
+
+Nothing here depends on a session or on a driver: a trace can be from another version, and a message
+may be malformed. So each function accepts any JSON, and returns the little that it recognizes.
+Claude's messages have a `type`; ACP and codex use JSON-RPC, codex without its version in
+notifications.
+"""
 
 from __future__ import annotations
 
@@ -79,6 +85,7 @@ def understand(line: bytes) -> TraceMessage | None:
 
 
 def _of_acp(body: dict[str, Any]) -> TraceMessage | None:
+    """Describe a JSON-RPC message, of ACP or of codex."""
     method, id = body.get("method"), body.get("id")
     if not isinstance(method, str):
         if "id" not in body or not ("result" in body or "error" in body):
@@ -116,6 +123,7 @@ def _of_codex(method: str, params: dict[str, Any]) -> TraceMessage:
 
 
 def _update(update: Any) -> TraceMessage:
+    """Describe a `session/update`, whose kind is the name of the row."""
     if not isinstance(update, dict):
         return TraceMessage("message", "session/update")
     kind = str(update.get("sessionUpdate"))
@@ -131,6 +139,7 @@ def _update(update: Any) -> TraceMessage:
 
 
 def _acp_detail(method: str, params: dict[str, Any]) -> str:
+    """Return the gist of a request's parameters: its prompt, title, path or message."""
     match params:
         case {"prompt": list(blocks)}:
             return " ".join(str(b.get("text", "…")) for b in blocks if isinstance(b, dict))
@@ -148,6 +157,7 @@ def _acp_detail(method: str, params: dict[str, Any]) -> str:
 
 
 def _outcome(body: dict[str, Any]) -> str:
+    """Return the gist of an answer: its error, stop reason, decision or session."""
     match body:
         case {"error": {"message": message, "code": code}}:
             return f"error {code}: {message}"
@@ -169,6 +179,7 @@ def _outcome(body: dict[str, Any]) -> str:
 
 
 def _of_claude(body: dict[str, Any]) -> TraceMessage | None:
+    """Describe a message of Claude Code."""
     kind = body["type"]
     if not isinstance(kind, str):
         return None
@@ -178,6 +189,7 @@ def _of_claude(body: dict[str, Any]) -> TraceMessage | None:
 
 
 def _control_request(body: dict[str, Any]) -> TraceMessage | None:
+    """Describe a control request, of either side."""
     match body:
         case {"request_id": id, "request": {"subtype": subtype, **more}}:
             detail = str(more.get("tool_name") or more.get("mode") or more.get("model") or "")
@@ -187,6 +199,7 @@ def _control_request(body: dict[str, Any]) -> TraceMessage | None:
 
 
 def _control_response(body: dict[str, Any]) -> TraceMessage | None:
+    """Describe the answer to a control request."""
     match body:
         case {"response": {"request_id": id, **more}}:
             return TraceMessage("answer", "answer", id=id, detail=_control_outcome(more))
@@ -208,6 +221,7 @@ def _user(body: dict[str, Any]) -> TraceMessage | None:
 
 
 def _result(body: dict[str, Any]) -> TraceMessage | None:
+    """Describe the end of a turn, as the answer to its prompt."""
     match body:
         case {"subtype": subtype}:
             return TraceMessage("answer", "result", id=PROMPT, detail=str(subtype))
@@ -215,6 +229,7 @@ def _result(body: dict[str, Any]) -> TraceMessage | None:
 
 
 def _assistant(body: dict[str, Any]) -> TraceMessage | None:
+    """Describe a whole message of the model."""
     match body:
         case {"message": {"content": content}}:
             return TraceMessage("message", "assistant", detail=_text(content))
@@ -222,6 +237,7 @@ def _assistant(body: dict[str, Any]) -> TraceMessage | None:
 
 
 def _stream_event(body: dict[str, Any]) -> TraceMessage | None:
+    """Describe a streaming event. Pieces of text grow into one row."""
     match body:
         case {"event": {"type": "content_block_delta", "delta": delta}}:
             parts = delta if isinstance(delta, dict) else {}
@@ -233,6 +249,7 @@ def _stream_event(body: dict[str, Any]) -> TraceMessage | None:
 
 
 def _system(body: dict[str, Any]) -> TraceMessage | None:
+    """Describe a `system` message."""
     match body:
         case {"subtype": subtype}:
             state = str(body.get("state", ""))
@@ -253,6 +270,7 @@ _CLAUDE_PARSERS: Final[dict[str, Callable[[dict[str, Any]], TraceMessage | None]
 
 
 def _control_outcome(response: dict[Any, Any]) -> str:
+    """Return the gist of a control response."""
     match response:
         case {"error": error}:
             return f"error: {error}"
@@ -262,6 +280,7 @@ def _control_outcome(response: dict[Any, Any]) -> str:
 
 
 def _text(content: Any) -> str:
+    """Return the text of a content, with the names of tools in it."""
     if isinstance(content, str):
         return content
     words = []

@@ -116,6 +116,7 @@ class Written:
         data: bytes | memoryview = b"",
         fields: Mapping[str, Any] = _NO_FIELDS,
     ) -> None:
+        """Create a record: an event with `fields`, or lines in `data`."""
         self.t = t
         self.kind: TraceKind = kind
         self.session = session
@@ -138,6 +139,7 @@ class Written:
         return self._head().records(bytes(self.data))
 
     def _head(self, size: int = 0) -> _RecordHead:
+        """Return the JSON part of the record. `size`: the bytes of the lines that follow it."""
         return _RecordHead(
             t=self.t,
             kind=self.kind,
@@ -172,6 +174,7 @@ class _RecordHead(TraceRecord, kw_only=True, omit_defaults=True):
 
 
 def _of_line(line: bytes, fields: dict[str, Any]) -> TraceRecord:
+    """Return the record of one line, as text or, if it is not UTF-8, in base64."""
     try:
         return TraceRecord(**fields, line=line.decode())
     except UnicodeDecodeError:
@@ -189,6 +192,7 @@ class TraceReader:
     """
 
     def __init__(self, name: str) -> None:
+        """Read a file from its beginning. `name` is for error messages."""
         self._name = name
         self._begun = False
         self._data = bytearray()
@@ -329,6 +333,7 @@ class Tap:
     """The tap of a session's wire."""
 
     def __init__(self) -> None:
+        """Create a tap without listeners; `begin` names the session."""
         self.session: str = ""
         self.agent = ""
         self.protocol = ""
@@ -358,6 +363,9 @@ class Tap:
         self._switch()
 
     def _switch(self) -> None:
+        """Turn the taps of the processes on while there is a listener: otherwise they cost
+        nothing.
+        """
         for process in self._processes:
             process.on = bool(self._sinks)
 
@@ -396,6 +404,7 @@ class ProcessTap:
     """The tap of one process: a `Watcher` (`_core/process/pipes.py`)."""
 
     def __init__(self, tap: Tap, number: int) -> None:
+        """Create the tap of process `number`, which reports to `tap`."""
         self.on = False
         self.number = number
         self._put = tap.put

@@ -30,6 +30,7 @@ class Redaction:
     """The rules for one trace. `more` is applied after agentrt's own."""
 
     def __init__(self, values: Iterable[str] = (), more: Rule | None = None) -> None:
+        """Create the rules. `values` are secret wherever they occur."""
         self._more = more
         self._values: tuple[bytes, ...] = ()
         self.add_secrets(values)
@@ -156,6 +157,7 @@ def _without_keys(data: bytes) -> bytes:
 
 
 def _encoded(text: str) -> bytes:
+    """Encode a text with surrogates, of either kind, as the bytes that they stand for."""
     with suppress(UnicodeEncodeError):
         return text.encode(errors="surrogateescape")
     return text.encode(errors="surrogatepass")

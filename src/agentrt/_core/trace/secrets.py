@@ -129,6 +129,7 @@ Span = tuple[int, int] | None
 
 
 def _bytes(pattern: str) -> re.Pattern[bytes]:
+    """Compile a pattern for bytes, with ASCII classes."""
     return re.compile(pattern.encode(), re.ASCII)
 
 
@@ -150,10 +151,15 @@ def load() -> _Search:
 
 @lru_cache(maxsize=1)
 def _load_across_lines() -> _Search:
+    """Return the search for signs of secrets that may be in a later line than their name."""
     return _compiled(_ACROSS_LINES)
 
 
 def _compiled(names: Sequence[str]) -> _Search:
+    """Compile the search for some signs.
+
+    RE2 searches in linear time; only at a place that it finds do Python's patterns decide.
+    """
     source = "|".join(f"(?:{pattern})" for name, pattern in _SIGNS if name in names).encode()
     re2: Any = import_module("re2")
     options = re2.Options()
@@ -163,6 +169,7 @@ def _compiled(names: Sequence[str]) -> _Search:
     find = re2.compile(source, options=options).search
 
     def search(data: bytes, start: int, end: int) -> int:
+        """Search in a part of the data, without a copy."""
         found = find(data, start, end)
         return -1 if found is None else int(found.start())
 
@@ -227,6 +234,7 @@ class _Scanner:
     """A single pass through one line."""
 
     def __init__(self, line: bytes) -> None:
+        """Begin with a line. In JSON, an unescaped quotation mark ends a string."""
         self.line = line
         self.is_json = line.lstrip()[:1] in (b"{", b"[")
         self.no_jwt_before = 0
@@ -477,6 +485,7 @@ class _Scanner:
         return self._element(sign.end())
 
     def _element(self, start: int) -> Span:
+        """Match the content of an element of XML."""
         found = _XML.match(self.line, start)
         return None if found is None else found.span("value")
 
@@ -510,6 +519,10 @@ class _Scanner:
         return None if bare is None else bare.span()
 
     def _judged(self, start: int, end: int, weak: bool) -> Span:
+        """Return the span of a value, unless it is a placeholder.
+
+        `weak`: the name alone does not show that it is a secret, so the value must look generated.
+        """
         value = self.line[start : min(end, start + 200)]
         if end - start < 100 and _PLACEHOLDER.fullmatch(value) is not None:
             return None
@@ -547,6 +560,7 @@ letter or a digit that is not part of the word.
 
 @lru_cache(maxsize=1)
 def _shape() -> re.Pattern[bytes]:
+    """Return the pattern for tokens of known services, compiled once."""
     return _bytes("|".join(f"(?:{prefix})(?:{rest})" for prefix, rest in SHAPES))
 
 
@@ -637,6 +651,7 @@ def _backslashes(line: bytes, end: int, start: int) -> int:
 
 
 def _end_in_apostrophes(line: bytes, start: int) -> int:
+    """Return the end of a text in apostrophes, which also ends with the string around it."""
     found = _APOSTROPHE.search(line, start)
     if found is None:
         return len(line)

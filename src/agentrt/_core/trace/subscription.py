@@ -75,6 +75,9 @@ class _WireReader:
     """The records of a tap that were not read yet. It is a `Sink`."""
 
     def __init__(self, tap: Tap, secrets: Iterable[str], redact: Rule | None) -> None:
+        """Follow a tap. The secrets of this process's and of the agent's environment are
+        removed.
+        """
         given = check_rules(secrets, redact)
         known = [*os.environ.items(), *tap.env.items()]
         own = [value for name, value in known if has_secret_name(name)]
@@ -225,6 +228,7 @@ class RecentWire:
     """The most recent rows of a session, from its creation until `listen` ends."""
 
     def __init__(self, records: TraceSubscription) -> None:
+        """Keep the rows of these records."""
         self._records = records
         self._rows: deque[TraceRow] = deque(maxlen=MAX_ROWS)
         self._conversation = TraceConversation()
@@ -247,6 +251,7 @@ class RecentWire:
         return list(self._rows)
 
     def _keep(self, *rows: TraceRow) -> None:
+        """Keep rows without the full lines; the oldest rows are dropped."""
         for row in rows:
             # The row has everything that is shown; the lines may be megabytes.
             row.lines.clear()

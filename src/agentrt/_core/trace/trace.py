@@ -87,6 +87,7 @@ class TraceWriter:
     """The work of a `Trace`. It is the `Sink` of each of its sessions."""
 
     def __init__(self, file: TraceFile, redaction: Redaction, together: int) -> None:
+        """Create a writer. `together`: the maximum number of bytes of lines in one record."""
         self.path: str = file.path
         self.lost: int = 0
         self._file = file
@@ -142,6 +143,7 @@ class TraceWriter:
             self.lost += max(0, lost - missed)
 
     def _lose(self, count: int) -> None:
+        """Count records that are dropped because the disk is too slow."""
         self._missed += count
         self.lost += count
 
@@ -157,6 +159,7 @@ class TraceWriter:
         ended = threading.Event()
 
         def work() -> None:
+            """Write the last records, and wake `close` in any case."""
             try:
                 self._work()
             finally:
@@ -266,6 +269,7 @@ async def open_trace(
 
 
 def _header() -> bytes:
+    """Return the first record of each file: the format, the version of agentrt and the process."""
     fields = {"version": FORMAT_VERSION, "by": f"agentrt {__version__}", "pid": os.getpid()}
     return b"".join(Written(t=time.time(), kind="trace", fields=fields).encoded())
 
