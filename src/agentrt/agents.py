@@ -29,6 +29,7 @@ from ._core.agents import (
     resolve_stored_agent,
 )
 from ._core.agents.find import OwnAgents, is_known
+from ._core.model.providers import Provider, ProviderSetting
 from ._core.process.pipes import Transport
 from ._core.process.streams import OpenStreams
 from ._core.runtime.agent_sessions import delete_session, list_sessions
@@ -62,4 +63,7 @@ __all__ = [
     "list_sessions",
     "delete_session",
     "AgentSession",
+    # the services of an agent's model
+    "Provider",
+    "ProviderSetting",
 ]

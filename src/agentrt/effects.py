@@ -25,6 +25,7 @@ from ._core.model.driver import (
     PlanSet,
     RequestWithdrawn,
     Retracted,
+    SecretsSent,
     ServiceRequested,
     Signal,
     Started,
@@ -69,4 +70,6 @@ __all__ = [
     "ServiceRequested",
     "RequestWithdrawn",
     "CallReturned",
+    # for traces
+    "SecretsSent",
 ]

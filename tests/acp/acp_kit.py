@@ -24,7 +24,14 @@ SCHEMAS = {
     2: Path(__file__).parent / "schema" / "schema2.json",
 }
 SERVICES = ("read_files", "write_files", "terminals", "elicitation")
-DRAFTS = {"session/fork", "session/set_model"}
+DRAFTS = {
+    "session/fork",
+    "session/set_model",
+    "session/set_title",
+    "providers/list",
+    "providers/set",
+    "providers/disable",
+}
 """Methods that the stable schema does not know, and that the driver sends where advertised."""
 
 

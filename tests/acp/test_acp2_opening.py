@@ -141,6 +141,8 @@ def test_the_capabilities_of_version_2_have_the_neutral_names() -> None:
         "list_sessions": True,
         "delete_session": True,
         "logout": False,
+        "set_title": False,
+        "providers": False,
         "image": True,
         "audio": True,
         "embedded_context": True,

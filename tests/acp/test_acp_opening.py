@@ -74,6 +74,8 @@ def test_a_new_session_is_opened_and_reported_with_what_the_agent_can() -> None:
         "list_sessions": True,
         "delete_session": True,
         "logout": True,
+        "set_title": False,
+        "providers": False,
         "image": True,
         "audio": True,
         "embedded_context": True,

@@ -1,4 +1,4 @@
-"""Drafts of ACP without a method in agentrt, by raw calls to the agents that offer them."""
+"""Drafts of ACP, with the agents that offer them."""
 
 from __future__ import annotations
 
@@ -9,29 +9,79 @@ from typing import Literal
 import pytest
 import trio
 
+from agentrt.agents import ProviderSetting
+from agentrt.errors import RequestError
+
 from .expectations import EXPECTATIONS
 from .lab import Lab, model_server, prepare
-from .story import session_with, until
+from .story import session_with
 from .versions import PACKAGES
 
 pytestmark = [pytest.mark.real_agent]
 
 
-@pytest.mark.parametrize("agent", ["claude-agent-acp", "codex-acp"])
-async def test_the_providers_are_listed_by_a_raw_call(lab: Lab) -> None:
-    with trio.fail_after(120):
-        async with session_with(lab) as (session, _):
-            found = await session.call("providers/list")
-    assert isinstance(found["providers"], list)
+VERSIONS = pytest.mark.parametrize("version", [1, 2])
+PROVIDERS = {
+    "claude-agent-acp": ("main", "anthropic", ""),
+    "codex-acp": ("openai", "openai", "/v1"),
+}
+"""The provider of each agent, its API, and the path of its address."""
+
+
+def gateway(agent: str, url: str) -> ProviderSetting:
+    id, api, path = PROVIDERS[agent]
+    return ProviderSetting(id=id, api_type=api, base_url=url + path, headers={"X-Gate": SECRET})
+
+
+SECRET = "the-key-of-the-gateway"
+
+
+@VERSIONS
+@pytest.mark.parametrize("agent", list(PROVIDERS))
+async def test_a_provider_is_listed_set_and_disabled(
+    agent: str, version: Literal[1, 2], installed: Path, tmp_path: Path
+) -> None:
+    with model_server(tmp_path) as model, model_server(tmp_path_of(tmp_path, "other")) as other:
+        lab = replace(prepare(agent, model, installed, tmp_path), acp_version=version)
+        setting = gateway(agent, other.url)
+        with trio.fail_after(240):
+            async with session_with(lab, providers=[setting], trace=tmp_path / "t") as (session, _):
+                (shown,) = await session.list_providers()
+                assert (shown.id, shown.base_url) == (setting.id, setting.base_url)
+                assert setting.api_type in shown.api_types
+                assert (await session.run("Please [[text]]")).outcome == "completed"
+                assert (len(model.asks()), len(other.asks())) == (0, 1)
+                session.cancel(now=True)  # the next process gets it, too
+                assert (await session.run("Please [[text]]")).outcome == "completed"
+                assert not model.asks()
+                if agent == "codex-acp":  # its sessions cannot change their provider
+                    with pytest.raises(RequestError, match="resume"):
+                        await session.set_provider(ProviderSetting(id=setting.id))
+                else:
+                    await session.set_provider(ProviderSetting(id=setting.id))
+                    (shown,) = await session.list_providers()
+                    assert shown.base_url != setting.base_url
+                    assert (await session.run("Please [[text]]")).outcome == "completed"
+                    assert model.asks()
+                log = repr(session.snapshot())
+    assert SECRET not in log
+    assert SECRET not in (tmp_path / "t").read_text()
+
+
+def tmp_path_of(folder: Path, name: str) -> Path:
+    made = folder / name
+    made.mkdir()
+    return made
 
 
 @pytest.mark.parametrize("agent", ["codex-acp"])
-async def test_the_agents_title_is_set_by_a_raw_call(lab: Lab) -> None:
+async def test_a_title_is_in_the_agents_own_list(lab: Lab) -> None:
     with trio.fail_after(120):
         async with session_with(lab) as (session, _):
-            mine = {"sessionId": session.agent_session, "title": "Mine"}
-            await session.call("session/set_title", **mine)
-            await until(lambda: session.title == "Mine")
+            session.rename("Mine")
+            assert (await session.run("Please [[text]]")).outcome == "completed"
+            mine = [e for e in await session.list_sessions() if e.id == session.agent_session]
+            assert [each.title for each in mine] == ["Mine"]
 
 
 OFFERED = {

@@ -184,6 +184,10 @@ class FakeAcpAgent(AgentSide[FakePrompt]):
         offered = self._capabilities.get("sessionCapabilities") or {}
         if self.version > 1:
             offered = {"list": {}, "close": {}, **(self._capabilities.get("session") or {})}
+        if method == "session/set_title":
+            return "title" in offered
+        if method in ("providers/list", "providers/set", "providers/disable"):
+            return "providers" in self._capabilities
         return method in self._own or method.removeprefix("session/") in offered
 
     # --- writing

@@ -43,6 +43,7 @@ from ..model.driver import (
     NewKey,
     Opening,
     Retracted,
+    SecretsSent,
     TurnBegan,
     TurnFinished,
 )
@@ -305,13 +306,15 @@ class AcpDriver:
             if error is not None and not (
                 method == "delete_session" and error.code == NOT_FOUND_CODE  # already deleted
             ):
-                self._channel.out.append(CallReturned(call, error=error_of(error)))
+                self._channel.out.append(CallReturned(call, error=change.refusal(error)))
                 return
             if change.apply is not None:
                 change.apply(response.result)
                 self._stream.show_settings()
             self._channel.out.append(CallReturned(call, response.result))
 
+        if change.secrets:
+            self._channel.out.append(SecretsSent(change.secrets))
         self._calls[call] = self._channel.request(change.method, change.params, answered)
         return self._channel.take()
 

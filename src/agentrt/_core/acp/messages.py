@@ -486,6 +486,7 @@ class AgentSessionCapabilities(AcpMessage):
     additional_directories: Marker | None = None
     fork: Marker | None = None
     system_prompt: SystemPromptCapability | None = None
+    title: Marker | None = None
 
 
 class AgentAuthCapabilities(AcpMessage):
@@ -502,6 +503,7 @@ class AgentCapabilities(AcpMessage):
     mcp_capabilities: McpCapabilities | None = None
     session_capabilities: AgentSessionCapabilities | None = None
     auth: AgentAuthCapabilities | None = None
+    providers: Marker | None = None
 
 
 class AuthMethod(AcpMessage):
@@ -711,6 +713,60 @@ class SetModelRequest(AcpMessage):
 
     session_id: str
     model_id: str
+
+
+class SetTitleRequest(AcpMessage):
+    """Parameters of `session/set_title`, a draft."""
+
+    session_id: str
+    title: str
+
+
+class SetTitleResponse(AcpMessage):
+    """Result of `session/set_title`: the title as the agent stored it."""
+
+    title: str
+
+
+class ListProvidersRequest(AcpMessage):
+    """Parameters of `providers/list`, a draft."""
+
+
+class ProviderConfig(AcpMessage):
+    """The service that a provider stands for."""
+
+    api_type: str
+    base_url: str
+
+
+class ProviderInfo(AcpMessage):
+    """A provider. Without `current` it is disabled."""
+
+    provider_id: str
+    supported: list[str] = []
+    required: bool = False
+    current: ProviderConfig | None = None
+
+
+class ListProvidersResponse(AcpMessage):
+    """Result of `providers/list`."""
+
+    providers: list[ProviderInfo]
+
+
+class SetProviderRequest(AcpMessage):
+    """Parameters of `providers/set`, a draft. `headers` usually contains a key."""
+
+    provider_id: str
+    api_type: str
+    base_url: str
+    headers: dict[str, str]
+
+
+class DisableProviderRequest(AcpMessage):
+    """Parameters of `providers/disable`, a draft."""
+
+    provider_id: str
 
 
 class SetConfigOptionRequest(AcpMessage):

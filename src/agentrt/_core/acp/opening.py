@@ -20,9 +20,10 @@ from msgspec import ValidationError, convert, structs
 from ..errors import LocalProtocolError
 from ..model.choices import UnsupportedSetting
 from ..model.content import JsonObject, Text
-from ..model.driver import ModesSet, Opening, Started, StartFailed
+from ..model.driver import ModesSet, Opening, SecretsSent, Started, StartFailed
 from ..model.events import ErrorInfo
 from ..model.fork_point import ForkPoint
+from ..model.providers import ProviderSetting
 from ..wire.channel import Channel
 from ..wire.jsonrpc import INVALID_PARAMS, JsonRpcResponse
 from .messages import (
@@ -40,7 +41,7 @@ from .messages import (
     PromptCapabilities,
     SystemPrompt,
 )
-from .settings import AcpSettingChange, AcpSettings
+from .settings import AcpSettingChange, AcpSettings, provider_change
 from .stream import AcpStream
 from .translate import error_of
 from .wire import AcpWire, initialize_request, negotiate
@@ -181,7 +182,31 @@ class AcpHandshake:
             )  # for requests to the agent itself, without a session
             self._finish("")
         else:
+            self._set_providers(self._opening.providers)
+
+    def _set_providers(self, left: tuple[ProviderSetting, ...]) -> None:
+        """Set the providers one after the other, then open the session, which uses them.
+
+        A provider that cannot be set fails the start: the agent would use another service.
+        """
+        if not left:
             self._open()
+            return
+        if self.agent.providers is None:
+            self._fail("unsupported", "the providers of the agent cannot be set")
+            return
+        change = provider_change(left[0])
+
+        def done(response: JsonRpcResponse) -> None:
+            if response.error is not None:
+                refusal = change.refusal(response.error)
+                self._fail_with(ErrorInfo("rejected", refusal.message, refusal.data))
+            else:
+                self._set_providers(left[1:])
+
+        if change.secrets:
+            self._channel.out.append(SecretsSent(change.secrets))
+        self._channel.request(change.method, change.params, done)
 
     def _open(self) -> None:
         """Request the session by the method that fits the opening and the agent's capabilities."""
@@ -389,6 +414,8 @@ class AcpHandshake:
             "list_sessions": sessions.list is not None,
             "delete_session": sessions.delete is not None,
             "logout": agent.auth is not None and agent.auth.logout is not None,
+            "set_title": sessions.title is not None,
+            "providers": agent.providers is not None,
             "image": bool(prompts.image),
             "audio": bool(prompts.audio),
             "embedded_context": bool(prompts.embedded_context),
@@ -442,7 +469,9 @@ class AcpHandshake:
             assert why.error is not None
             error = error_of(why.error)
             error.code = code
-        error = ErrorInfo(error.code, error.message, error.data)  # with the cause of this code
+        self._fail_with(ErrorInfo(error.code, error.message, error.data))  # with this code's cause
+
+    def _fail_with(self, error: ErrorInfo) -> None:
         self.add_methods(error)
         self._channel.out.append(StartFailed(error))
 

@@ -7,8 +7,8 @@ File requests are passed on a few at a time, because an agent may send thousands
 others wait here, where they cost little, up to a limit on the size of all.
 
 The tables list every method of both versions of ACP, in both directions, with its parameters and
-its result. A method without a result is a notification. Drafts that are not listed (`providers/*`,
-`mcp/message`, …) are passed on as raw JSON.
+its result. A method without a result is a notification. Drafts that are not listed
+(`mcp/message`, …) are passed on as raw JSON.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ from .messages import (
     ClientCapabilities,
     CreateTerminalRequest,
     CreateTerminalResponse,
+    DisableProviderRequest,
     ElicitationComplete,
     ElicitationRequest,
     ElicitationResponse,
@@ -58,6 +59,8 @@ from .messages import (
     ForkSessionResponse,
     InitializeRequest,
     InitializeResponse,
+    ListProvidersRequest,
+    ListProvidersResponse,
     ListSessionsRequest,
     ListSessionsResponse,
     LoadSessionRequest,
@@ -80,6 +83,9 @@ from .messages import (
     SetConfigOptionResponse,
     SetModelRequest,
     SetModeRequest,
+    SetProviderRequest,
+    SetTitleRequest,
+    SetTitleResponse,
     TerminalOutputResponse,
     TerminalRequest,
     WriteTextFileRequest,
@@ -122,6 +128,10 @@ AGENT_METHODS: dict[str, AcpMethod] = {
     "session/set_mode": AcpMethod(SetModeRequest, Empty),
     "session/set_model": AcpMethod(SetModelRequest, Empty),
     "session/set_config_option": AcpMethod(SetConfigOptionRequest, SetConfigOptionResponse),
+    "session/set_title": AcpMethod(SetTitleRequest, SetTitleResponse),
+    "providers/list": AcpMethod(ListProvidersRequest, ListProvidersResponse),
+    "providers/set": AcpMethod(SetProviderRequest, Empty),
+    "providers/disable": AcpMethod(DisableProviderRequest, Empty),
     "session/prompt": AcpMethod(PromptRequest, PromptResponse),
     "session/cancel": AcpMethod(SessionRequest),
     "$/cancel_request": AcpMethod(CancelRequestNotification),
@@ -152,6 +162,10 @@ AGENT_METHODS_2: dict[str, AcpMethod] = {
             "session/delete",
             "session/close",
             "session/cancel",
+            "session/set_title",
+            "providers/list",
+            "providers/set",
+            "providers/disable",
             "$/cancel_request",
         )
     },

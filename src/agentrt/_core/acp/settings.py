@@ -16,12 +16,16 @@ from msgspec import Struct, ValidationError
 from ..errors import LocalProtocolError
 from ..model.choices import UnsupportedSetting, pick_choice
 from ..model.content import JsonObject
-from ..model.events import Choice, Modes, Option
+from ..model.events import Choice, ErrorInfo, Modes, Option
+from ..model.providers import ProviderSetting, without
+from ..wire.jsonrpc import JsonRpcError
 from .messages import (
     AgentAuthCapabilities,
     AgentCapabilities,
     AgentSessionCapabilities,
     ConfigOption,
+    DisableProviderRequest,
+    ListProvidersRequest,
     ListSessionsRequest,
     LogoutRequest,
     OfferedSettings,
@@ -31,7 +35,10 @@ from .messages import (
     SetConfigOptionRequest,
     SetModelRequest,
     SetModeRequest,
+    SetProviderRequest,
+    SetTitleRequest,
 )
+from .translate import error_of
 from .wire import WIRE_1, AcpWire
 
 
@@ -41,6 +48,17 @@ class AcpSettingChange(NamedTuple):
     method: str
     params: Struct | JsonObject
     apply: Callable[[Any], None] | None = None
+    secrets: tuple[str, ...] = ()
+    """Values in `params` that neither a trace nor an error may show."""
+
+    def refusal(self, error: JsonRpcError) -> ErrorInfo:
+        """Return the agent's error in neutral form. It may repeat the parameters."""
+        info = error_of(error)
+        if not self.secrets:
+            return info
+        return ErrorInfo(
+            info.code, without(self.secrets, info.message), without(self.secrets, info.data)
+        )
 
 
 class AcpSettings:
@@ -209,6 +227,8 @@ _OWN = {
     "session/set_mode": "set_mode",
     "session/set_model": "set_model",
     "session/set_config_option": "set_option",
+    "providers/set": "set_provider",
+    "providers/disable": "set_provider",
 }
 """Methods that change state which the driver tracks; each has its own command, named here."""
 
@@ -230,9 +250,22 @@ def resolve(
         "session/delete": sessions.delete,
         "session/fork": sessions.fork,
         "logout": auth.logout,
+        "set_title": sessions.title,
+        "list_providers": agent.providers,
+        "set_provider": agent.providers,
     }
     if method in gate and gate[method] is None:
         raise UnsupportedSetting(f"the agent does not offer {method}")
+    if method in _OWN:
+        raise LocalProtocolError(f"{method} cannot be called directly: use {_OWN[method]}")
+    neutral = _neutral(method, params, session, settings)
+    return AcpSettingChange(method, params) if neutral is None else neutral
+
+
+def _neutral(
+    method: str, params: JsonObject, session: str, settings: AcpSettings
+) -> AcpSettingChange | None:
+    """Return the request for a command with a neutral name; None for a method of the protocol."""
     match method:
         case "set_mode":
             return settings.change_mode(session, _text(params, "mode"))
@@ -250,10 +283,31 @@ def resolve(
             return AcpSettingChange("session/delete", SessionRequest(_text(params, "session")))
         case "logout":
             return AcpSettingChange(settings.wire.logout, LogoutRequest())
-        case _ if method in _OWN:
-            raise LocalProtocolError(f"{method} cannot be called directly: use {_OWN[method]}")
+        case "set_title":
+            return AcpSettingChange(
+                "session/set_title", SetTitleRequest(session, _text(params, "title"))
+            )
+        case "list_providers":
+            return AcpSettingChange("providers/list", ListProvidersRequest())
+        case "set_provider":
+            setting = params.get("setting")
+            if not isinstance(setting, ProviderSetting):
+                raise LocalProtocolError("a provider is set by `Session.set_provider`")
+            return provider_change(setting)
         case _:
-            return AcpSettingChange(method, params)
+            return None
+
+
+def provider_change(setting: ProviderSetting) -> AcpSettingChange:
+    """Return the request that sets a provider, or disables it."""
+    meta = setting.meta or None
+    if not setting.base_url:
+        disable = DisableProviderRequest(setting.id, meta=meta)
+        return AcpSettingChange("providers/disable", disable)
+    request = SetProviderRequest(
+        setting.id, setting.api_type, setting.base_url, setting.headers, meta=meta
+    )
+    return AcpSettingChange("providers/set", request, secrets=setting.secrets)
 
 
 def _text(params: JsonObject, name: str) -> str:

@@ -222,8 +222,10 @@ class AcpWire2:
                 additional_directories=session.additional_directories,
                 fork=session.fork,
                 system_prompt=session.system_prompt,
+                title=session.title,
             ),
             auth=AgentAuthCapabilities(logout=Marker() if answer.auth_methods else None),
+            providers=None if answer.capabilities is None else answer.capabilities.providers,
         )
         methods = [
             AuthMethod(each.method_id, each.name, each.type, each.description, each.args)

@@ -31,6 +31,7 @@ from .events import (
     cut,
 )
 from .fork_point import ForkPoint
+from .providers import ProviderSetting
 
 
 class WorktreeOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -65,6 +66,8 @@ class Opening(Struct, frozen=True, kw_only=True):
     """The mode to choose, by its id; None keeps the agent's choice."""
     options: JsonObject = {}
     """Options specific to a protocol, such as `system_prompt` and `json_schema` (Claude)."""
+    providers: tuple[ProviderSetting, ...] = ()
+    """Settings of the agent's model providers, which are never stored."""
     tenant: str = ""
     """The name of the tenant that owns the session, or empty. It is not sent to the agent."""
     sandbox: JsonObject | None = None
@@ -398,6 +401,13 @@ class TurnFinished(Struct, kw_only=True):
     """The ids of further prompts that end with this turn."""
 
 
+class SecretsSent(Struct):
+    """The following messages contain these secrets: a trace must not show them."""
+
+    values: tuple[str, ...]
+    """The secrets."""
+
+
 class CallReturned(Struct):
     """The result of `Driver.call`: a value in the protocol's own shape, or an error."""
 
@@ -433,6 +443,7 @@ Effect: TypeAlias = (
     | TurnBegan
     | TurnFinished
     | CallReturned
+    | SecretsSent
     | Notice
 )
 """Any effect that a driver reports."""

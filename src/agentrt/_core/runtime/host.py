@@ -236,7 +236,10 @@ class Host:
                 await closed.wait()
                 return
             self._suspend_if_idle()
-            if unload is not None and self._unseen(unload):
+            core = host_of(self.session).core
+            # A store does not have the providers.
+            stored = not core.opening.providers
+            if unload is not None and stored and self._unseen(unload):
                 host_of(self.session).unloaded = True
                 if (worktree := host_of(self.session).worktree) is not None:
                     worktree.at_end = "keep"

@@ -32,7 +32,13 @@ from ..tools.extensions import checked_tools_and_servers
 from ..tools.tools import Provided, Tools, split
 from .offer import AroundSession, Offer, ProtocolSetup
 from .open import serve_session
-from .options import SessionOptions, check_names, check_store, checked_budgets
+from .options import (
+    SessionOptions,
+    check_names,
+    check_store,
+    checked_budgets,
+    checked_providers,
+)
 from .protocol_setup import SETUP, set_up_driver, set_up_program, set_up_protocol
 from .runtime import Runtime, Source, serve_runtime
 from .stored import ClaimedSession
@@ -105,6 +111,7 @@ async def open_session_over(
         fork=options.get("fork", False),
         fork_at=options.get("fork_at"),
         mcp_servers=tuple(options.get("mcp_servers", ())),
+        providers=checked_providers(agent, options.get("providers", ())),
         model=options.get("model"),
         mode=options.get("mode"),
         options=dict(options.get("options") or {}),

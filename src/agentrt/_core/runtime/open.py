@@ -26,6 +26,7 @@ from ..model.conversation import Conversation
 from ..model.driver import Opening, WorktreeOptions
 from ..model.events import AgentState, Notice, Task
 from ..model.log import Log
+from ..model.providers import ProviderSetting
 from ..model.repeats import listed
 from ..model.state import SessionState
 from ..permissions.policies import Policy, check_policy, for_agent
@@ -51,6 +52,7 @@ from .options import (
     check_trace,
     checked_budgets,
     checked_checkpoints,
+    checked_providers,
     checked_servers,
     checked_wait,
     folder,
@@ -84,10 +86,10 @@ async def open_session(
     - `agent`: a name from the catalogue (`"claude"`, `"gemini"`, …) or an `Agent`.
     - `options`: see `SessionOptions`, which documents each one and its default. **The agent:**
       `cwd`, `roots`, `env`, `trust`, `trusted`, `sandbox`, `model`, `mode`, `options`. **Its
-      resources:** `tools`, `hooks`, `extensions`, `mcp_servers`, `files`, `terminals`. **An
-      earlier conversation:** `resume`, `fork`, `fork_at`. **Control:** `permissions`, `limits`,
-      `checkpoints`, `budget`, `wait`. **Observation:** `on_stderr`, `telemetry`, `trace`.
-      **Storage:** `store`, `tenant`.
+      resources:** `tools`, `hooks`, `extensions`, `mcp_servers`, `providers`, `files`,
+      `terminals`. **An earlier conversation:** `resume`, `fork`, `fork_at`. **Control:**
+      `permissions`, `limits`, `checkpoints`, `budget`, `wait`. **Observation:** `on_stderr`,
+      `telemetry`, `trace`. **Storage:** `store`, `tenant`.
 
     Leaving the block normally waits for running and background work, at most
     `limits.drain_timeout_s` seconds. Leaving it by an exception or a cancellation ends everything
@@ -113,6 +115,7 @@ async def open_session(
         fork=options.get("fork", False),
         fork_at=options.get("fork_at"),
         mcp_servers=given.mcp_servers,
+        providers=given.providers,
         model=options.get("model"),
         mode=options.get("mode"),
         options=dict(options.get("options") or {}),
@@ -205,7 +208,9 @@ async def reopen_session(
         ) from None
     beside = None if roots is None else folders(roots, elsewhere=elsewhere)
     again = ClaimedSession(id, *await service.claim(id))
-    opening = structs.replace(again.opening, mcp_servers=given.mcp_servers)
+    opening = structs.replace(
+        again.opening, mcp_servers=given.mcp_servers, providers=given.providers
+    )
     if cwd is not None:
         opening = structs.replace(opening, cwd=working, worktree=None)
     if beside is not None:
@@ -226,6 +231,7 @@ class _Given(Struct, frozen=True, kw_only=True):
     hooks: tuple[Hook, ...]
     extensions: tuple[Extension, ...]
     mcp_servers: tuple[JsonObject, ...]
+    providers: tuple[ProviderSetting, ...]
     env: Mapping[str, str] | None
     trust: TrustMode
     trusted: Trusted
@@ -261,6 +267,7 @@ def _checked(agent: Agent, options: ReopenOptions) -> _Given:
         hooks=checked_hooks(options.get("hooks", ())),
         extensions=checked_extensions(options.get("extensions", ())),
         mcp_servers=checked_servers(options.get("mcp_servers", ())),
+        providers=checked_providers(agent, options.get("providers", ())),
         env=env,
         trust=checked_trust(options.get("trust", "no")),
         trusted=checked_trusted(options.get("trusted", ())),

@@ -11,9 +11,11 @@ from ..errors import LocalProtocolError
 from ..limits import Limits
 from ..model.content import JsonObject
 from ..model.fork_point import ForkPoint
+from ..model.providers import ProviderSetting
 from ..permissions.policies import Policy
 from ..session.budget import Budget
 from ..session.rate_limits import WaitForLimits
+from ..session.settings import check_providers
 from ..tools.tools import Tools
 
 if TYPE_CHECKING:
@@ -59,6 +61,11 @@ class ReopenOptions(TypedDict, total=False):
     """Functions that serve the agent's own requests (see `extension`)."""
     mcp_servers: Sequence[JsonObject]
     """Further MCP servers, in the format of ACP."""
+    providers: Sequence[ProviderSetting]
+    """The services that the agent's model providers stand for (see `Session.set_provider`).
+
+    The session does not start if the agent cannot set them. Default: none.
+    """
     env: Mapping[str, str] | None
     """The complete environment of the agent.
 
@@ -284,6 +291,17 @@ def checked_servers(given: Sequence[JsonObject]) -> tuple[JsonObject, ...]:
         raise TypeError("`mcp_servers` must be a list: [{'name': …, 'command': …}]")
     check("mcp_servers", given, Sequence, "a list of dicts")
     return tuple(given)
+
+
+def checked_providers(
+    agent: Agent, given: Sequence[ProviderSetting]
+) -> tuple[ProviderSetting, ...]:
+    """Return the settings of providers. Raises `TypeError` or `LocalProtocolError`."""
+    if given and agent.protocol != "acp":
+        raise LocalProtocolError(
+            f"the providers of {agent.name} cannot be set; use its own options or environment"
+        )
+    return check_providers(given)
 
 
 def check_env(env: Mapping[str, str] | None) -> None:

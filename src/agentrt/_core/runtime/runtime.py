@@ -585,7 +585,10 @@ class Runtime:
             self._register,
             first.agent,
             options.get("cwd", "."),
-            whole=first.is_whole and _are_clients(tools) and not options.get("mcp_servers"),
+            whole=first.is_whole
+            and _are_clients(tools)
+            and not options.get("mcp_servers")
+            and not options.get("providers"),
             tenant=first.tenant,
         )
         options["store"] = self._store
@@ -854,6 +857,8 @@ def _copied(resume: str | None, cwd: str, opening: SessionDescription | Opening)
         "options": opening.options,
         "tenant": opening.tenant,
     }
+    if isinstance(opening, Opening):
+        options["providers"] = opening.providers
     if opening.sandbox is not None:
         options["sandbox"] = stored_sandbox(opening.sandbox)
     return options

@@ -56,6 +56,7 @@ from ..model.driver import (
     ModesSet,
     Opening,
     RequestWithdrawn,
+    SecretsSent,
     ServiceRequested,
     Signal,
     Started,
@@ -425,6 +426,26 @@ class SessionCore:
             for effect in history_effects(items):
                 self.conversation.take(effect)
             self.conversation.items.replayed()
+
+    def rename(self, title: str) -> None:
+        """Set the title that a person has given, also in the agent's own list."""
+        self.conversation.rename(title)
+        self._send_title()
+
+    def _send_title(self) -> None:
+        """Send the agent the title that a person has given, if there is one and it takes titles."""
+        title = self.log.state.title
+        if not (
+            self.conversation.named and title and self.ready and self.capabilities.get("set_title")
+        ):
+            return
+
+        def returned(answer: CallReturned) -> None:
+            if answer.error is not None and self.ready:
+                words = f"the agent did not take the title: {answer.error.message}"
+                self._noticed(Notice("info", "title_refused", words))
+
+        self.requests.call("set_title", {"title": title}, returned)
 
     def add_notice(self, notice: Notice) -> None:
         """Append a notice to the log."""
@@ -1292,6 +1313,7 @@ class SessionCore:
                 self._noticed(_shorter(n, len(prompts)))
         self._repeated_prompts = RepeatedPrompts()
         conversation.apply_life_input(ProcessLifeInput.OPEN)
+        self._send_title()
         if (problem := self.standing.agent_problem()) is not None and not effect.resumed:
             self._noticed(Notice("warning", "agent_does_not_ask", problem))
 
@@ -1351,6 +1373,7 @@ class SessionCore:
         Started: _opened,
         StartFailed: _refused,
         CallReturned: lambda self, effect: self.requests.returned(effect),
+        SecretsSent: lambda self, effect: self._host.hide(effect.values),
         Notice: _noticed,
     }
     """The method for each type of effect, shared by all sessions."""

@@ -291,6 +291,10 @@ class SessionHost:
         if self.link is not None:
             self.link.write(lines.data, urgent=lines.urgent)
 
+    def hide(self, secrets: tuple[str, ...]) -> None:
+        """Replace these values in all traces of what follows."""
+        self.tap.hide(secrets)
+
     def interrupt(self) -> None:
         """Send the agent SIGINT."""
         if self.link is not None:

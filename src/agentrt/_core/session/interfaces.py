@@ -60,6 +60,10 @@ class CoreHost(Protocol):
         """Queue whole lines for the agent."""
         ...
 
+    def hide(self, secrets: tuple[str, ...]) -> None:
+        """Replace these values in all traces of what follows."""
+        ...
+
     def interrupt(self) -> None:
         """Send the agent SIGINT."""
         ...

@@ -15,6 +15,7 @@ from ..model.content import JsonObject, Prompt, blocks
 from ..model.events import AgentState, ErrorInfo, Modes, PermissionOpened, QueueEntry, State, Task
 from ..model.fork_point import ForkPoint, fork_point
 from ..model.log import Log
+from ..model.providers import Provider, ProviderSetting
 from ..model.remembered import history_text
 from ..model.result import TurnResult
 from ..model.state import SessionState, Snapshot
@@ -410,11 +411,15 @@ class Session:
     # --- settings
 
     def rename(self, title: str) -> None:
-        """Set the session's title. Titles from the agent are not shown any more."""
+        """Set the session's title. Titles from the agent are not shown any more.
+
+        An agent that takes titles (`capabilities["set_title"]`) gets it for its own list, now or
+        when it is started. If it refuses the title, a notice `title_refused` is logged.
+        """
         if not isinstance(title, str):
             raise LocalProtocolError(f"title must be given as text, not {title!r}")
         with self._core.step():
-            self._core.conversation.rename(title)
+            self._core.rename(title)
 
     async def set_mode(self, mode: str) -> None:
         """Change the agent's mode (an id in `modes.modes`), for this process and later ones.
@@ -434,6 +439,28 @@ class Session:
     async def set_option(self, option: str, value: str | bool) -> None:
         """Change one of the agent's options (`modes.options`); see `set_mode`."""
         await self._settings.set_option(option, value)
+
+    async def list_providers(self) -> list[Provider]:
+        """Return the model providers of the agent, with the services that they stand for.
+
+        Raises `RequestError` if the agent has no such list (`capabilities["providers"]`) or
+        refuses, `RemoteProtocolError` if its answer is invalid, and `SessionClosed` if it is not
+        running.
+        """
+        return await self._settings.list_providers()
+
+    async def set_provider(self, setting: ProviderSetting) -> None:
+        """Let a model provider of the agent stand for a service, or disable it.
+
+        The setting also holds for later processes of this session and for forks, but it is not
+        stored. Headers are removed from traces and from the agent's errors. Agents wait with the
+        change for the end of the turn. `codex-acp` cannot change the provider of an open session:
+        use `providers` of `open_session`.
+
+        Raises `TypeError` or `LocalProtocolError` for an invalid setting, and `RequestError` if the
+        agent has no providers (`capabilities["providers"]`) or refuses; see also `set_mode`.
+        """
+        await self._settings.set_provider(setting)
 
     async def stop_task(self, task: str) -> None:
         """Stop a background task; see `set_mode`."""

@@ -10,7 +10,7 @@ setting goes into the opening of all later processes.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -23,6 +23,7 @@ from ..errors import LocalProtocolError, RemoteProtocolError, RequestError, Sess
 from ..model.content import JsonObject
 from ..model.driver import CallReturned
 from ..model.events import Choice, Modes, Notice, Option
+from ..model.providers import Provider, ProviderSetting
 from ..wire.jsonrpc import METHOD_NOT_FOUND
 from .core import SessionCore
 from .host import SessionHost
@@ -198,6 +199,42 @@ class SessionSettings:
             opened()
             self._note(structs.replace(known, options=options))
 
+    async def list_providers(self) -> list[Provider]:
+        """Return the agent's providers; see `Session.list_providers`."""
+        answer = await call(self._core, "list_providers", {})
+        try:
+            page = msgspec.convert(answer, _ProviderPage)
+        except msgspec.ValidationError as error:
+            raise RemoteProtocolError(
+                f"the agent's list of providers is invalid: {error}"
+            ) from None
+        return [
+            Provider(
+                id=each.provider_id,
+                api_types=tuple(each.supported),
+                required=each.required,
+                api_type=None if each.current is None else each.current.api_type,
+                base_url=None if each.current is None else each.current.base_url,
+            )
+            for each in page.providers
+        ]
+
+    async def set_provider(self, setting: ProviderSetting) -> None:
+        """Set a provider; see `Session.set_provider`."""
+        given = check_providers([setting])
+
+        def opened() -> None:
+            others = [each for each in self._core.opening.providers if each.id != setting.id]
+            self._open_with(providers=(*others, *given))
+
+        if await self._runs():
+            name = f"provider {setting.id}"
+            await change(self._core, name, "set_provider", {"setting": setting}, opened)
+        elif not self._core.capabilities.get("providers"):
+            raise RequestError(METHOD_NOT_FOUND, "the agent's providers cannot be set")
+        else:
+            opened()
+
     def _is_mode(self, option: str, value: str | bool) -> bool:
         """Return True if an option may be the mode under another name.
 
@@ -255,6 +292,39 @@ def _changed(option: Option, value: str | bool) -> Option:
     elif not isinstance(option.value, bool):
         raise LocalProtocolError(f"option {option.id!r} is not a switch")
     return structs.replace(option, value=value)
+
+
+def check_providers(given: Sequence[ProviderSetting]) -> tuple[ProviderSetting, ...]:
+    """Check the settings of providers. Raises `TypeError` or `LocalProtocolError`."""
+    if not isinstance(given, list | tuple):
+        raise TypeError("`providers` must be a list of agentrt.agents.ProviderSetting(…)")
+    for each in given:
+        if not isinstance(each, ProviderSetting):
+            name = type(each).__name__
+            raise TypeError(f"a provider must be agentrt.agents.ProviderSetting(…), not {name}")
+        try:
+            msgspec.convert(structs.asdict(each), ProviderSetting)
+        except msgspec.ValidationError as error:
+            raise TypeError(f"ProviderSetting: {error}") from None
+        if not each.id or (each.base_url and not each.api_type):
+            raise LocalProtocolError("a provider has an `id`, and with `base_url` an `api_type`")
+    return tuple(given)
+
+
+class _ProviderConfig(Struct, rename="camel"):
+    api_type: str
+    base_url: str
+
+
+class _ProviderFields(Struct, rename="camel"):
+    provider_id: str
+    supported: list[str] = []
+    required: bool = False
+    current: _ProviderConfig | None = None
+
+
+class _ProviderPage(Struct, rename="camel"):
+    providers: list[_ProviderFields]
 
 
 MAX_PAGES: Final = 100

@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import Final
 
 from ..process.inherited import has_secret_name
-from .record import Piece, TraceKind, Written
+from .record import Piece, PieceKind, TraceKind, Written
 from .redact import Redaction, begins_key
 from .secrets import REDACTED
 
@@ -36,9 +36,9 @@ MAX_KEY_LINES: Final = 400
 """Maximum number of lines of a key."""
 
 _DATA: Final = frozenset({"received", "sent", "stderr"})
-_ENDED: Final[dict[TraceKind, TraceKind]] = {"stdout_closed": "received", "exited": "stderr"}
+_ENDED: Final[dict[PieceKind, TraceKind]] = {"stdout_closed": "received", "exited": "stderr"}
 """The pipe that ends with each of these events."""
-_Pipe = tuple[str, int, TraceKind]
+_Pipe = tuple[str, int, PieceKind]
 
 
 class _IncompleteLine:
@@ -104,6 +104,9 @@ class Assembler:
         recorded.
         """
         fields = dict(piece.fields or {})
+        if piece.kind == "secrets":
+            self._redaction.add_secrets(fields["values"])
+            return
         if (pipe := _ENDED.get(piece.kind)) is not None:
             yield from self._broken_off((piece.session, piece.process, pipe), piece.t)
         if piece.kind == "started":
@@ -222,6 +225,7 @@ def _pipe(piece: Piece) -> _Pipe:
 
 def _written(piece: Piece, data: bytes | memoryview) -> Written:
     """Return the record of lines."""
+    assert piece.kind != "secrets"
     return Written(
         t=piece.t, kind=piece.kind, session=piece.session, process=piece.process, data=data
     )

@@ -306,15 +306,25 @@ def read_trace(file: str | Path) -> Iterator[TraceRecord]:
         yield from read_part(part)
 
 
+PieceKind: TypeAlias = TraceKind | Literal["secrets"]
+
+
 class Piece(Struct, frozen=True, gc=False):
-    """An event: `data` of a pipe, or `fields` of another event."""
+    """An event: `data` of a pipe, or `fields` of another event.
+
+    The kind `secrets` is not an event: its `values` are replaced in all later pieces.
+    """
 
     t: float
     session: str
     process: int
-    kind: TraceKind
+    kind: PieceKind
     data: bytes = b""
     fields: Mapping[str, Any] | None = None
+
+
+TELLS_SECRETS: Final = frozenset({"started", "secrets"})
+"""Kinds of pieces that tell what to replace in later ones: a listener must not drop them."""
 
 
 class Sink(Protocol):
@@ -339,6 +349,8 @@ class Tap:
         self.protocol = ""
         self.env: Mapping[str, str] = {}
         """The agent's environment, some of which is secret."""
+        self.secrets: frozenset[str] = frozenset()
+        """Further secrets in the messages so far."""
         self.closed: bool = False
         self._sinks: tuple[Sink, ...] = ()
         self._now: Callable[[], float] = time.time
@@ -369,6 +381,11 @@ class Tap:
         for process in self._processes:
             process.on = bool(self._sinks)
 
+    def hide(self, values: tuple[str, ...]) -> None:
+        """Have all listeners replace these values from now on."""
+        self.secrets |= set(values)
+        self.put("secrets", 0, b"", {"values": values})
+
     def next_process(self) -> ProcessTap:
         """Return the tap of a process that is about to start."""
         number = self._processes[-1].number + 1 if self._processes else 1
@@ -386,7 +403,11 @@ class Tap:
         return self._processes[-1] if self._processes else self.next_process()
 
     def put(
-        self, kind: TraceKind, process: int, data: bytes, fields: Mapping[str, Any] | None
+        self,
+        kind: PieceKind,
+        process: int,
+        data: bytes,
+        fields: Mapping[str, Any] | None,
     ) -> None:
         """Pass a piece on to all listeners."""
         piece = Piece(self._now(), self.session, process, kind, data, fields)

@@ -16,7 +16,7 @@ from ..process.inherited import has_secret_name
 from ..wire.json import DECODE_ERRORS
 from .assemble import Assembler
 from .conversation import TraceConversation, TraceRow
-from .record import Piece, Tap, TraceRecord, Written
+from .record import TELLS_SECRETS, Piece, Tap, TraceRecord, Written
 from .redact import MIN_GIVEN_SECRET_CHARS, Redaction, Rule, check_rules
 
 MAX_BUFFERED_BYTES: Final = 4 * 1024 * 1024
@@ -82,7 +82,7 @@ class _WireReader:
         known = [*os.environ.items(), *tap.env.items()]
         own = [value for name, value in known if has_secret_name(name)]
         self._tap = tap
-        redaction = Redaction(own, redact)
+        redaction = Redaction((*own, *tap.secrets), redact)
         redaction.add_secrets(given, MIN_GIVEN_SECRET_CHARS)
         self._assembler = Assembler(redaction)
         self._pieces: deque[Piece] = deque()
@@ -98,7 +98,7 @@ class _WireReader:
 
     def put(self, piece: Piece) -> None:
         """As `Sink.put`."""
-        if self._bytes > MAX_BUFFERED_BYTES:
+        if self._bytes > MAX_BUFFERED_BYTES and piece.kind not in TELLS_SECRETS:
             before = 0 if self._lost is None else (self._lost.fields or {})["count"]
             fields = {"count": before + 1}
             self._lost = Piece(piece.t, piece.session, piece.process, "lost", fields=fields)
