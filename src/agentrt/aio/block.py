@@ -1,4 +1,14 @@
-"""A Trio block that asyncio enters and leaves."""
+"""A Trio block that asyncio enters and leaves.
+
+The difficulty is that a Trio block must be entered and left by the same Trio task, while asyncio
+enters and leaves with two calls. So a Trio task holds the block (`_hold`), and the two sides meet
+at three points: `_entered` (the block is open), `_left` (asyncio has left its body) and `_over`
+(the block is closed).
+
+Either side can fail first. If asyncio's body raises, the error is raised inside the Trio block,
+which may suppress it as any context manager may. If the Trio block is cancelled or fails first, the
+body of asyncio is cancelled, and the block waits until it has left before anything is closed.
+"""
 
 from __future__ import annotations
 

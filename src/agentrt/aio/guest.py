@@ -10,6 +10,13 @@ of the other one running.
 
 The number of blocks that use Trio is counted. When the last one is left, the nursery is cancelled,
 and the next block waits for the end of that run before it starts another.
+
+`Waiter` makes this safe on asyncio's side. An asyncio task that is cancelled while it waits must
+not return, since the Trio task would continue without it. So the first cancellation is turned into
+one of the Trio task, later ones are ignored, and the `CancelledError` is raised at the end.
+
+`KeyboardInterrupt` may arrive in either half of the thread's loop. If Trio gets it, its run ends,
+and `lost_error` gives it to the asyncio tasks that waited for Trio.
 """
 
 from __future__ import annotations

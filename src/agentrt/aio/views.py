@@ -2,6 +2,18 @@
 
 A *view* has the class of its object, and shares all of its attributes. Its class is created here:
 each asynchronous method runs in Trio, and methods that return other objects return their views.
+
+A view is not a proxy: it is a second object of a subclass, with the same `__dict__`. Attributes,
+properties and synchronous methods therefore work without any code here, and `isinstance` holds.
+Only asynchronous methods, and methods that return an object with asynchronous methods, are
+replaced.
+
+Each replacement looks at the kind of task that it is called in. Code of the same program may run in
+both: a tool that Trio calls in one of its tasks gets the behaviour that it has in `agentrt`.
+
+Iterating over events does not go through Trio for each event, because that would cost two switches
+between the loops. Events that are there already are taken from the log directly, and only waiting
+for more uses a callback.
 """
 
 from __future__ import annotations

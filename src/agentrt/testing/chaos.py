@@ -1,4 +1,15 @@
-"""Runs of a program against misbehaving agents. A seed decides everything."""
+"""Runs of a program against misbehaving agents. A seed decides everything.
+
+`Chaos` is the agent: a script that makes each turn of random steps. `simulate` runs the program
+under test with such agents, one seed after the other, with a clock that jumps to the next deadline,
+so that minutes of waiting take no time. The order of Trio's tasks depends on the seed, too; a run
+can therefore be repeated exactly.
+
+Two things are checked after each run. The logs of all sessions must hold agentrt's guarantees
+(`check_log`). And if the agents were recorded ones, the text of each turn must belong to its
+prompt: the program is first run with the unchanged recording, and the turns of the changed one are
+compared with it.
+"""
 
 from __future__ import annotations
 

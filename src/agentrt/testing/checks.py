@@ -1,4 +1,9 @@
-"""The guarantees that agentrt gives to readers of a log, as a check of its events."""
+"""The guarantees that agentrt gives to readers of a log, as a check of its events.
+
+A log that passes can be shown by any reader without special cases: no item or question is open
+after its turn, and the state never names a turn that does not run. The checks do not depend on the
+agent or the protocol.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,15 @@
 """A fake Claude Code for tests.
 
 It answers the handshake itself and leaves the turns to the test.
+
+It sends the messages around a turn that Claude Code sends: the states of the session, the fate of
+each prompt in its queue, `init` at the beginning and `result` at the end. Drivers rely on them, so
+a script need not send them itself.
+
+Two levels of tool calls exist. `use`, `used` and `ask` are single steps, in any combination, also
+one that Claude Code would not send. `attempt` and `call_tool` go through all steps of a call as
+Claude Code does: hooks first, then the rules and the mode, then a permission request if one is
+still needed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,12 @@
-"""A fake `codex app-server` for tests. It answers the handshake and leaves turns to the test."""
+"""A fake `codex app-server` for tests. It answers the handshake and leaves turns to the test.
+
+Its methods have the names of the other fakes where the protocols have the same thing. Stop reasons
+are given in ACP's words and translated, so one script serves all three protocols; `_FAILED` has
+those that Codex reports as errors.
+
+A thread has settings, which the host may change; each change is reported with all settings, as
+Codex does. The model's answers, tools and approvals are up to the script.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,16 @@
 
 `AgentSide` is the common part of the fake agents: it reads the host's messages and waits for its
 answers.
+
+A `MemoryAgent` behaves as a process does where the difference matters: its pipes have a capacity,
+so a host that writes to a program that does not read must wait; output arrives in the pieces in
+which it was written, in reads of limited size; signals may be ignored; and the exit status is
+negative after a signal. It differs in that it takes no time, and that nothing of it remains after
+the block.
+
+An agent's side of a protocol is written as a script on top of it. The task that reads the host's
+messages is separate from the script, so a cancel is seen while the script is in the middle of a
+turn.
 """
 
 from __future__ import annotations

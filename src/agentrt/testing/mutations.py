@@ -2,6 +2,12 @@
 
 The same agent, with its output split, late, reordered or repeated; or the agent is killed, or its
 turn cancelled, at any step.
+
+A change has a kind and a place. The kinds in `HARMLESS` are such that a correct host cannot tell
+the difference, so the turns must be the same as with the unchanged recording. After the others, the
+host may behave differently; after a cancel, its later messages are compared by their kind only.
+
+`mutations` yields every change, for a search without gaps; `picked` one at random, for `simulate`.
 """
 
 from __future__ import annotations

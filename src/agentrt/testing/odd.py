@@ -7,6 +7,9 @@ starts it as its agent:
 
 The first prompt triggers the fault; each later prompt gets the answer `next`. The report has a JSON
 line for each message of the client and for the end of its input.
+
+Each fault is one method, and `SHAPES` lists them. Each protocol has a subclass with the messages
+that the faults are made of.
 """
 
 from __future__ import annotations

@@ -1,4 +1,13 @@
-"""Scripts that replace agent programs, for a program under test that opens its own sessions."""
+"""Scripts that replace agent programs, for a program under test that opens its own sessions.
+
+The replacement takes place where a session would start its process, so everything above it is the
+real thing: the drivers, the policies, the tools, the store. A script is looked up by the agent's
+name at each start of a process, and gets the fake for the protocol of that agent.
+
+`ScriptedAgents.sessions` keeps each session that was opened, with its log. Assertions about the
+program are made there after the run: the prompts that it sent, its answers to questions, and the
+outcomes of its turns.
+"""
 
 from __future__ import annotations
 

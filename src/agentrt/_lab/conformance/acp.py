@@ -87,6 +87,12 @@ class AcpPeer(RpcPeer):
     # --- incoming messages
 
     def asked(self, request: JsonRpcRequest) -> None:
+        """Answer a request: a permission request by rejecting it, unless the check answers it
+        itself.
+
+        All other requests are refused; those for files and terminals, which were not offered, are
+        noted.
+        """
         if request.method == "session/request_permission":
             if self.answers_asks:
                 self.answer(request, self.option(request, "reject_once"))
@@ -99,6 +105,7 @@ class AcpPeer(RpcPeer):
         self.send(error_line(request.id, error))
 
     def notified(self, notification: JsonRpcNotification) -> None:
+        """Keep an update with its place among all messages."""
         params = notification.params if isinstance(notification.params, dict) else {}
         update = params.get("update")
         if notification.method == "session/update" and isinstance(update, dict):
@@ -311,6 +318,7 @@ class AcpPeer(RpcPeer):
     # --- common to all protocols
 
     async def run_long(self) -> None:
+        """Open a session and begin the long turn."""
         await self.begin_long(await self.session())
 
     async def begin_long(self, session: str, *, word: bool = True) -> Id:
@@ -323,9 +331,11 @@ class AcpPeer(RpcPeer):
         return id
 
     async def run_question(self) -> None:
+        """Open a session and bring its agent to a permission request."""
         await self.permission(await self.session())
 
     async def measure(self) -> float | None:
+        """Run the long turn and return its duration."""
         id = self.prompt(await self.session(), self.prompts.long)
         began = trio.current_time()
         with trio.move_on_after(MEASURE_TIMEOUT_S):

@@ -44,11 +44,13 @@ class Acp2Peer(AcpPeer):
         return {"info": CLIENT, "capabilities": {}}
 
     def greet(self, result: JsonObject) -> None:
+        """Take the answer to `initialize`. Without version 2, every check is unsupported."""
         super().greet(result)
         if result.get("protocolVersion") != self.version:
             raise unsupported(f"it answered version {result.get('protocolVersion')!r}")
 
     async def choose_mode(self, session: str, opened: JsonObject) -> None:
+        """Choose the mode that asks by the option of the category `mode`."""
         options = opened.get("configOptions")
         for option in options if self.mode is not None and isinstance(options, list) else []:
             if isinstance(option, dict) and option.get("category") == "mode":
@@ -57,6 +59,9 @@ class Acp2Peer(AcpPeer):
                 await self.ask("session/set_config_option", params)
 
     def sessions_can(self, what: str) -> bool:
+        """True if the agent announces a capability, or if every agent with sessions must
+        have it.
+        """
         offered = self.capabilities.get("session")
         if not isinstance(offered, dict):
             return False
@@ -65,6 +70,7 @@ class Acp2Peer(AcpPeer):
     # --- turns
 
     def prompt(self, session: str, text: str) -> Id:
+        """Send a prompt, and note its session: the end of its turn is an update there."""
         id = super().prompt(session, text)
         self._sessions[id] = session
         return id
@@ -108,6 +114,9 @@ class Acp2Peer(AcpPeer):
         return None
 
     def question_problem(self, params: JsonObject) -> str | None:
+        """Describe an error in the title or the subject of a permission request; the subject is
+        optional.
+        """
         if not isinstance(params.get("title"), str):
             return f"its title is {shown(params.get('title'))}"
         subject = params.get("subject")

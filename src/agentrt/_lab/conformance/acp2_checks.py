@@ -197,10 +197,12 @@ async def option_unknown(peer: Acp2Peer) -> str:
 
 
 def _shows(update: JsonObject, message: str) -> bool:
+    """True if an update is the user's message with this id."""
     return update.get("sessionUpdate") in USER_UPDATES and update.get("messageId") == message
 
 
 def _told(response: JsonRpcResponse) -> str:
+    """Describe an answer, for people to read."""
     if response.error is None:
         return f"answered with a result: {shown(response.result)}"
     return f"refused: {described(response.error)}"

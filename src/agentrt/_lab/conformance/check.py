@@ -1,4 +1,14 @@
-"""Checks and their findings."""
+"""Checks and their findings.
+
+A check is an async function of a *peer*, the client's side of one agent process. It returns a
+description of the agent's behaviour, and has passed then, or raises one of the errors of this
+module. Its title completes the sentence "The agent …", so the functions have no docstrings that
+would repeat it.
+
+A failed check is a violation of the protocol only at the level "must"
+(`ConformanceFinding.broken`). The behaviour of a model is not part of any protocol: if the agent
+did not get into the situation that a check is about, the verdict is `inconclusive`.
+"""
 
 from __future__ import annotations
 

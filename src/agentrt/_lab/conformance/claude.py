@@ -86,6 +86,7 @@ class ClaudePeer(ConformancePeer):
         return await self.answered(self.call(subtype, **fields), subtype)
 
     def _respond(self, request: JsonObject, *, error: str | None = None, **more: Any) -> None:
+        """Answer a control request of the agent."""
         body: JsonObject = {"request_id": request.get("request_id"), **more}
         body |= {"subtype": "success"} if error is None else {"subtype": "error", "error": error}
         self.send(encode_line({"type": "control_response", "response": body}))
@@ -180,6 +181,7 @@ class ClaudePeer(ConformancePeer):
         await self.permission()
 
     async def measure(self) -> float | None:
+        """Run the long turn and return its duration."""
         await self.ready()
         before = self.prompt(self.prompts.long)
         began = trio.current_time()
@@ -220,6 +222,9 @@ async def unknown_request(peer: ClaudePeer) -> str:
 
 
 async def _odd(peer: ClaudePeer, line: bytes) -> str:
+    """Send a line that a host should never send, and check that the agent still answers
+    afterwards.
+    """
     await peer.ready()
     peer.send(line)
     return await peer.alive()
@@ -366,6 +371,10 @@ async def permission_late(peer: ClaudePeer) -> str:
 
 
 async def _not_done(peer: ClaudePeer, before: int) -> str:
+    """Check that a turn has ended without the action that needed permission.
+
+    The file is looked for some time after the end: the agent may run the action late.
+    """
     stop = await peer.end(before)
     await peer.quiet()
     if peer.touched_file:

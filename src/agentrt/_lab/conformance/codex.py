@@ -59,6 +59,9 @@ class CodexPeer(RpcPeer):
     # --- incoming messages
 
     def asked(self, request: JsonRpcRequest) -> None:
+        """Answer a request: an approval by declining it, unless the check answers it itself. All
+        other requests are refused.
+        """
         if request.method not in APPROVALS:
             error = JsonRpcError(METHOD_NOT_FOUND, f"no such method: {request.method}")
             self.send(error_line(request.id, error))
@@ -90,6 +93,7 @@ class CodexPeer(RpcPeer):
                 turn.late += turn.status is not None
 
     def _turn(self, thread: str, id: Any) -> ObservedCodexTurn | None:
+        """Return the observed turn with this id, which may be new; None without an id."""
         return self.turns.setdefault(id, ObservedCodexTurn(thread)) if isinstance(id, str) else None
 
     # --- opening a thread
@@ -246,6 +250,7 @@ class CodexPeer(RpcPeer):
         await self.permission(await self.thread())
 
     async def measure(self) -> float | None:
+        """Run the long turn and return its duration."""
         thread = await self.thread()
         began = trio.current_time()
         with trio.move_on_after(MEASURE_TIMEOUT_S):

@@ -193,6 +193,9 @@ async def cancel_text(peer: CodexPeer) -> str:
     in_turn=True,
 )
 async def cancel_at_once(peer: CodexPeer) -> str:
+    """Interrupt a turn that may not run yet. Codex refuses that, so the interrupt is
+    repeated then.
+    """
     thread = await peer.thread()
     assert peer.long_turn
     turn = await peer.taken(peer.prompt(thread, peer.prompts.long))
@@ -246,6 +249,7 @@ async def cancel_twice(peer: CodexPeer) -> str:
 
 
 async def _next(peer: CodexPeer, thread: str) -> str:
+    """Check that the agent answers a prompt after everything else."""
     status = await peer.turn(thread, peer.prompts.text)
     if status != "completed":
         raise fails(f"the next prompt ended with {status}")
@@ -328,6 +332,9 @@ async def permission_unanswered(peer: CodexPeer) -> str:
     APPROVALS,
 )
 async def permission_late(peer: CodexPeer) -> str:
+    """Accept a request after its turn: the agent must neither carry it out nor fail
+    because of it.
+    """
     thread = await peer.thread()
     turn, ask = await peer.permission(thread)
     peer.interrupt(thread, turn)
@@ -373,6 +380,10 @@ async def permission_error(peer: CodexPeer) -> str:
 
 
 async def _not_done(peer: CodexPeer, turn: str) -> str:
+    """Check that a turn has ended without the action that needed approval.
+
+    Further requests are declined, because a model may try again in another way.
+    """
     peer.decline_rest()
     status = await peer.end(turn)
     await peer.quiet()

@@ -18,6 +18,7 @@ EXIT_TIMEOUT_S: Final = 10.0
 
 
 async def _leaves(peer: ConformancePeer, what: str) -> str:
+    """Check that the process and all its children exit in time, and describe the exit."""
     words = None
     with trio.move_on_after(EXIT_TIMEOUT_S):
         words = await peer.leaves(what)

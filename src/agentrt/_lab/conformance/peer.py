@@ -125,6 +125,7 @@ class ConformancePeer(ABC):
     # --- reading
 
     def _read(self, data: bytes) -> None:
+        """Take output of the agent, and wake the tasks that wait for a message."""
         if self._tap.on:
             self._tap.received(data)
         for line in self._lines.feed(data).split(b"\n"):
@@ -136,6 +137,9 @@ class ConformancePeer(ABC):
         self._changed.unpark_all()
 
     def _line(self, line: bytes) -> None:
+        """Keep a message and handle it. A line that is not one is noted, and the check
+        continues.
+        """
         try:
             message = msgspec.json.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -148,10 +152,12 @@ class ConformancePeer(ABC):
             self._odd(f"{shown(line.decode(), 60)} ({error})")
 
     def _odd(self, what: str) -> None:
+        """Note a line that is not a message, for the findings over all checks."""
         if len(self.noise) < MAX_NOISE_LINES:
             self.noise.append(shown(what))
 
     def _eof(self) -> None:
+        """Note the end of the output, which ends all waiting with a verdict."""
         if self._tap.on:
             self._tap.happened("stdout_closed")
         self.ended = True

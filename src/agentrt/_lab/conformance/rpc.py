@@ -51,6 +51,12 @@ class RpcPeer(ConformancePeer):
     # --- incoming messages
 
     def take(self, message: Any) -> None:
+        """Handle a message: an answer is kept for its request, the others go to `asked` or
+        `notified`.
+
+        A second answer to a request, and one with an id that was not used, are kept as unknown:
+        some checks look for them.
+        """
         match parse(message):
             case JsonRpcResponse(id=id) as response:
                 if id in self._sent and id not in self._answers and type(id) is not float:
@@ -64,10 +70,12 @@ class RpcPeer(ConformancePeer):
                 self.notified(notification)
 
     @abstractmethod
-    def asked(self, request: JsonRpcRequest) -> None: ...
+    def asked(self, request: JsonRpcRequest) -> None:
+        """Handle a request of the agent."""
 
     @abstractmethod
-    def notified(self, notification: JsonRpcNotification) -> None: ...
+    def notified(self, notification: JsonRpcNotification) -> None:
+        """Handle a notification of the agent."""
 
     # --- requests
 

@@ -1,4 +1,11 @@
-"""The runner: each check has its own process and folder, and limited time."""
+"""The runner: each check has its own process and folder, and limited time.
+
+Checks are independent: a process that one of them has broken is not used again, and the order has
+no influence. Before them, the long turn is measured once, undisturbed, because checks about cancels
+must tell an interrupted turn from one that has ended by itself. After them come findings about all
+checks together: lines that are not messages, methods that were not offered, and messages that
+agentrt's drivers do not know.
+"""
 
 from __future__ import annotations
 
@@ -153,6 +160,9 @@ class ConformanceRun:
         shown = 0
 
         async def one(check: ConformanceCheck) -> None:
+            """Run a check when its turn has come, and report the findings that are complete, in
+            order.
+            """
             nonlocal shown
             async with limit:
                 findings[check.name] = await self._check(check)
@@ -200,6 +210,9 @@ class ConformanceRun:
         )
 
     def _timed_out(self, peer: ConformancePeer) -> CheckEnded:
+        """Return the verdict of a check that ran out of time, with the message that it
+        waited for.
+        """
         words = f"{peer.waits_for or 'the check'} did not arrive within {self._timeout:g} s"
         if isinstance(peer, RpcPeer) and peer.unknown_answers:
             words += f", but an answer to an unknown request did: {shown(peer.unknown_answers[0])}"
@@ -308,12 +321,14 @@ class ConformanceRun:
 
 
 def _in_version_2(subject: CheckedAgent) -> bool:
+    """True if the agent is checked against version 2 of ACP, which has its own pages."""
     return subject.protocol == "acp" and subject.acp_version == 2
 
 
 def _counted(
     check: str, title: str, level: ConformanceLevel, where: str, found: list[str]
 ) -> ConformanceFinding:
+    """Return a finding about something that must not occur in any check, with its first place."""
     return ConformanceFinding(
         check=check,
         title=title,

@@ -76,6 +76,7 @@ async def spoken(peer: AcpPeer) -> str:
 
 
 def _need_load(peer: AcpPeer) -> None:
+    """Raise `CheckEnded` if the agent does not announce `loadSession`."""
     if peer.capabilities.get("loadSession") is not True:
         raise unsupported("no loadSession")
 
@@ -87,6 +88,11 @@ def _need_load(peer: AcpPeer) -> None:
     acp_page("session-setup#loading-sessions"),
 )
 async def load(peer: AcpPeer) -> str:
+    """Check the order of the history and the answer.
+
+    The session is closed first where that is possible: otherwise the agent may refuse to load an
+    open one.
+    """
     await peer.ready()
     _need_load(peer)
     session = await spoken(peer)
@@ -155,6 +161,7 @@ async def resume_unknown(peer: AcpPeer) -> str:
 
 
 async def _refused(peer: AcpPeer, method: str) -> str:
+    """Check that a method refuses an unknown session."""
     response = await peer.ask(method, {"sessionId": NOBODY, **peer.place})
     if response.error is None:
         raise fails(f"answered with a result: {shown(response.result)}")

@@ -1,4 +1,9 @@
-"""Finds messages that agentrt's tables do not know, with agentrt's own drivers."""
+"""Finds messages that agentrt's tables do not know, with agentrt's own drivers.
+
+The recorded messages of a check are given to a fresh driver; its handshake is answered here.
+Messages that it reports as unknown are new in the agent, or missing in agentrt: both are worth a
+look when an agent has a new version.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +36,7 @@ _SESSION: Final = "conformance"
 
 
 def _acp(new_key: NewKey, version: AcpVersion) -> Driver:
+    """Return a driver of ACP."""
     client = Implementation("agentrt-conformance", __version__)
     return AcpDriver(new_key, capabilities=client_capabilities(), client=client, version=version)
 
@@ -75,6 +81,7 @@ def unknown_messages(
 
 
 def _answers(effects: Iterable[Effect], version: AcpVersion) -> Iterator[bytes]:
+    """Yield the answers to the driver's handshake."""
     results = {"initialize": _GREETINGS[version], "session/new": {"sessionId": _SESSION}}
     for effect in effects:
         if isinstance(effect, Write):
@@ -93,4 +100,5 @@ def _of_session(message: JsonObject) -> JsonObject:
 
 
 def _line(message: JsonObject) -> bytes:
+    """Return a message as a line."""
     return msgspec.json.encode(message) + b"\n"

@@ -64,6 +64,7 @@ def refused_version(peer: AcpPeer, error: JsonRpcError) -> str:
 
 
 def _negotiated(response: JsonRpcResponse, asked: int) -> str:
+    """Check the version in an answer to `initialize`; it must not be one that no agent can have."""
     result = result_of(response, f"initialize with version {asked}")
     version = result.get("protocolVersion")
     if type(version) is not int or version == FUTURE_VERSION:
