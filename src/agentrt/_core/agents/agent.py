@@ -139,6 +139,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     """
 
     def __post_init__(self) -> None:
+        """Raise `ValueError` if a path in `project_files` could lead out of the project."""
         for path in self.project_files or ():
             if not path or path.startswith(("/", "~")) or ".." in path.split("/"):
                 raise ValueError(f"project_files: {path!r} is not a path inside a project")
@@ -241,6 +242,10 @@ def claude(
 
 
 def _claude_options(given: dict[str, Any]) -> ClaudeOptions:
+    """Return the options. Raises `ValueError` for an unknown one or a wrong value.
+
+    The import is made here, because most programs use agents of the catalogue.
+    """
     from ..claude.options import ClaudeOptions, check_values
 
     try:
@@ -252,6 +257,11 @@ def _claude_options(given: dict[str, Any]) -> ClaudeOptions:
 
 
 def _words(command: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
+    """Return the words of a command. Raises `TypeError` or `ValueError`.
+
+    A string is split as a shell does it, but no shell runs: variables and globs are not expanded. A
+    path is one word, even with spaces in it.
+    """
     if isinstance(command, str):
         try:
             words = tuple(shlex.split(command))
@@ -281,6 +291,7 @@ class Replaceable(Generic[F]):
     """
 
     def __init__(self, usual: F) -> None:
+        """`usual`: the collaborator outside of all blocks."""
         self.current = usual
         """The collaborator in use."""
 

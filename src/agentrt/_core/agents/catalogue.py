@@ -15,6 +15,7 @@ from .agent import Agent, Quirks, claude
 
 
 def _npm(package: str) -> str:
+    """Return the command that installs a package of npm for all projects."""
     return f"npm install -g {package}"
 
 

@@ -70,6 +70,7 @@ def resolve_agent(agent: str | Agent, config: OwnAgents | None = None) -> Agent:
 
 
 def _installed(agent: Agent) -> Agent:
+    """Return the agent with the absolute path of its program. Raises `AgentNotFound`."""
     found = _find(agent)
     if not found.available:
         if why := _unusable(agent.command[0]):
@@ -154,6 +155,7 @@ async def agent_version(agent: Agent) -> str | None:
 
 
 async def _kill_group(process: trio.Process) -> None:
+    """Kill the program and its children; `trio.run_process` calls it at the end of the time."""
     os.killpg(process.pid, signal.SIGKILL)
 
 
@@ -166,6 +168,7 @@ def _known(config: OwnAgents | None) -> dict[str, Agent]:
 
 
 def _named(name: str, known: Mapping[str, Agent]) -> Agent:
+    """Return the agent with this name or alias. Raises `AgentNotFound` with similar names."""
     if name in known:
         return known[name]
     aliases = {alias: agent for agent in known.values() for alias in agent.aliases}
@@ -182,6 +185,11 @@ def _named(name: str, known: Mapping[str, Agent]) -> Agent:
 
 
 def _find(agent: Agent) -> FoundAgent:
+    """Look for the programs of an agent: `command` first, then `alternatives`, in order.
+
+    Programs of different projects may have the same name. `installed_as` is therefore searched for
+    in the real path of a program.
+    """
     for program, *arguments in (agent.command, *agent.alternatives):
         for path in _programs(agent, program):
             named = os.path.basename(program) == program

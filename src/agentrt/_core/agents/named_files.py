@@ -53,6 +53,7 @@ def _strings(path: str, text: str) -> Iterator[str]:
 
 
 def _strings_of(value: Any) -> Iterator[str]:
+    """Yield the strings of a JSON value, also the names of its members."""
     match value:
         case str():
             yield value

@@ -99,7 +99,17 @@ def read_project_files(folder: str, files: Sequence[ProjectFile], home: str = ""
 
 
 class _Scan:
+    """The files that were read so far, and a digest that grows with each.
+
+    Files are opened by descriptors of their folders, one name at a time, and never through a link:
+    what is read is then what has this name in the project, even if an agent renames files during
+    the scan. (The links in the path of a named file are resolved first.) Any file that cannot be
+    shown makes the whole scan fail (`_Unreadable`), so that a person never trusts more than was
+    shown.
+    """
+
     def __init__(self, folder: str) -> None:
+        """`folder`: that of the session, with links resolved; paths are shown relative to it."""
         self._folder = folder
         self._files: dict[str, ScannedFile] = {}
         self._places: dict[str, str] = {}
@@ -109,11 +119,17 @@ class _Scan:
         self._hashed_bytes = 0
 
     def result(self) -> ProjectScan:
+        """Return the files and their digest, which is empty if there are none."""
         files = tuple(self._files.values())
         digest = self._hash.hexdigest() if files else ""
         return ProjectScan(folder=self._folder, files=files, digest=digest)
 
     def add(self, found: FoundFile) -> None:
+        """Read a file, or all files of a folder, that an agent acts on.
+
+        The path of its rule can have several names, such as `.claude/settings.json`: the walk
+        starts above the first of them.
+        """
         place = found.path
         for _ in found.file.path.split("/"):
             place = os.path.dirname(place)
@@ -143,6 +159,11 @@ class _Scan:
                         self._add_named_file(path, top, file.path)
 
     def _add_named_file(self, path: str, top: str, by: str) -> None:
+        """Read a file that another file names, in `by`. It must be below `top`.
+
+        The path counts in the digest as it was named, too: if a link later leads to another file,
+        the contents have changed.
+        """
         real = os.path.realpath(path)
         shown = os.path.relpath(real, self._folder)
         self._hash.update(b"named %s\n" % os.fsencode(os.path.relpath(path, self._folder)))
@@ -189,6 +210,7 @@ class _Scan:
         return fd
 
     def _entry(self, parent: int, name: str, path: str, effect: str) -> None:
+        """Read a file, or the files of a folder with those of its folders, by name."""
         fd = self._open(parent, name, path)
         try:
             if stat.S_ISDIR(os.fstat(fd).st_mode):
@@ -200,6 +222,7 @@ class _Scan:
             os.close(fd)
 
     def _names(self, fd: int) -> list[str]:
+        """Return the names in an open folder. Raises `_Unreadable` if there are too many."""
         names = []
         with os.scandir(fd) as entries:
             for entry in entries:
@@ -209,6 +232,11 @@ class _Scan:
         return names
 
     def _file(self, fd: int, path: str, effect: str, *, named: bool = False) -> None:
+        """Add an open file, unless it was added before. `named`: a large one is shown as a digest.
+
+        The digest gets the lengths of path and content before them, so two scans with the same
+        digest have the same files.
+        """
         if path in self._files:  # it has several effects, of which one is enough
             return
         if named and os.fstat(fd).st_size > MAX_NAMED_BYTES:
@@ -238,6 +266,7 @@ class _Scan:
         return f"sha256 {digest.hexdigest()}\n".encode()
 
     def _content(self, fd: int) -> bytes:
+        """Read a file, at most one byte more than may be shown, which is enough to refuse it."""
         data = b""
         while piece := os.read(fd, MAX_SCANNED_BYTES + 1 - len(data)):
             data += piece

@@ -340,6 +340,7 @@ def _refusals(rules: ProjectRules) -> list[str]:
 
 
 def _any(names: Sequence[str]) -> str:
+    """Return names for a sentence."""
     return ", ".join(f"`{name}`" for name in names)
 
 
@@ -364,6 +365,7 @@ def repository(folder: str) -> str | None:
 
 
 def _upwards(folder: str) -> Iterator[str]:
+    """Yield a folder and all folders above it, up to the root."""
     yield folder
     while (parent := os.path.dirname(folder)) != folder:
         folder = parent
@@ -398,6 +400,11 @@ def find_files(folder: str, files: Sequence[ProjectFile], home: str = "") -> lis
 
 
 def _there(place: str, pattern: str) -> list[str]:
+    """Return the paths that a pattern of `ProjectFile.path` has in a folder.
+
+    Without a `*`, an empty folder counts as missing; a link counts even if it leads nowhere,
+    because the scan refuses it later.
+    """
     if "*" in pattern:
         try:
             return [str(path) for path in sorted(Path(place).glob(pattern))]
@@ -408,6 +415,7 @@ def _there(place: str, pattern: str) -> list[str]:
 
 
 def _is_empty_folder(path: str) -> bool:
+    """Return True for a folder without entries; False for a file, or if it cannot be read."""
     try:
         with os.scandir(path) as entries:
             return next(entries, None) is None
@@ -452,6 +460,7 @@ def judge(
 
 
 def _contains(path: str, words: Sequence[str]) -> bool:
+    """Return True if a file has one of the words or cannot be read, or if there are no words."""
     if not words:
         return True
     text = _read(path)
@@ -496,6 +505,7 @@ def _trusting(store: TrustStore, folder: str, env: Mapping[str, str]) -> str:
 
 
 def _real(path: str) -> str:
+    """Return the path with links resolved; empty for one that no file can have."""
     return os.path.realpath(os.path.expanduser(path)) if "\0" not in path else ""
 
 
@@ -548,6 +558,10 @@ def codex_argument(projects: JsonObject) -> tuple[str, ...]:
 
 
 def _toml(text: str) -> str:
+    """Return a string in the syntax of TOML, which is that of JSON except for DEL.
+
+    TOML does not allow U+007F in a string, and JSON does not escape it.
+    """
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

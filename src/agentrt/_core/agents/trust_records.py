@@ -87,6 +87,7 @@ class TrustRecords:
         removed: list[TrustRecord] = []
 
         def change(old: list[TrustRecord]) -> list[TrustRecord]:
+            """Note the removed decisions, and return the others."""
             removed.extend(
                 each for each in old if each.folder == real and agent in (None, each.agent)
             )
@@ -96,6 +97,7 @@ class TrustRecords:
         return removed
 
     def _change(self, change: Callable[[list[TrustRecord]], list[TrustRecord]]) -> None:
+        """Replace the decisions by the result of a function; other processes wait for it."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self._locked():
@@ -106,6 +108,10 @@ class TrustRecords:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
+        """Exclude other processes.
+
+        It locks a separate file, because the file with the records is replaced.
+        """
         with open(self.path.with_suffix(".lock"), "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -126,4 +132,5 @@ class TrustRecords:
 
 
 def _key(record: TrustRecord) -> tuple[str, str, str]:
+    """Return what a decision is about. There is only one decision for each key."""
     return (record.folder, record.agent, record.tenant)

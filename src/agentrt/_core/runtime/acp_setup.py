@@ -1,4 +1,13 @@
-"""Session setup for ACP agents: serves files and terminals, and provides tools by an MCP server."""
+"""Session setup for ACP agents: serves files and terminals, and provides tools by an MCP server.
+
+In version 1 of ACP an agent may ask its client to read and write files (`fs/…`) and to run programs
+(`terminal/…`). The capabilities that are sent in `initialize` decide which of these it may request.
+A request is served by the program's own objects, or a client of the session that offers it (an
+editor), or else agentrt's own handlers; `Editors` makes the choice.
+
+ACP has no messages for the tools of a client. The program's tools are therefore served as MCP
+servers, which are named to the agent when its session is opened.
+"""
 
 from __future__ import annotations
 
@@ -85,6 +94,7 @@ def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
     extensions = ExtensionTable(offer.extensions)
 
     def make_driver() -> Driver:
+        """Return the driver for the next process. A driver is never used for a second process."""
         return AcpDriver(
             new_key,
             capabilities=client_capabilities(
@@ -110,6 +120,10 @@ def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
 
     @asynccontextmanager
     async def around_session(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
+        """Provide the services for the agent's requests, and add the tools to the MCP servers.
+
+        The services live as long as the session, thus longer than each of its processes.
+        """
         async with AsyncExitStack() as stack:
             serve_extensions(host, session, extensions)
             roots = Roots((opening.cwd, *opening.roots), offer.wall)
@@ -179,6 +193,7 @@ def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
             yield structs.replace(opening, mcp_servers=tuple(servers))
 
     def program(opening: Opening) -> tuple[Sequence[str], Mapping[str, str]]:
+        """Return the command and the environment for the next process."""
         return agent.command, environment(agent, offer.env, project=offer.project)
 
     connect = connection(agent, offer, program)
@@ -214,18 +229,24 @@ def _with_claude_rules(opening: Opening, offer: Offer) -> Opening:
 
 
 async def _serve_file(files: Files, asked: ServiceRequested) -> JsonObject:
+    """Serve a request about a file with agentrt's own handler."""
     return await files.handle(asked.method, asked.params)
 
 
 async def _serve_terminal(
     host: SessionHost, terminals: TerminalService, asked: ServiceRequested
 ) -> JsonObject:
+    """Serve a request about a terminal with agentrt's own handler.
+
+    Output may be large, so the answer waits until the agent reads (`SessionHost.wait_read`).
+    """
     if asked.method == "terminal/output":
         await host.wait_read()
     return await terminals.handle(asked.method, asked.params)
 
 
 def _left_out(host: SessionHost, variable: str) -> None:
+    """Report a variable that the agent requests for a command and may not set."""
     message = (
         f"a command runs without {variable!r:.100}, which the agent may not set: it could make the"
         " command something else (see `terminal_env` of the agent)"

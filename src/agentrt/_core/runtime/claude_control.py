@@ -87,6 +87,8 @@ class TaskOutput(Struct, frozen=True, kw_only=True):
 
 
 class _Servers(Struct, rename="camel"):
+    """The answer to `mcp_status`."""
+
     mcp_servers: list[McpServerState]
 
 
@@ -183,6 +185,7 @@ class ClaudeControl:
         await self._session.call("register_repo_root", directory=os.fspath(folder))
 
     def _read(self, answer: Any, kind: type[T]) -> T:
+        """Return an answer as this type. Raises `RemoteProtocolError` if it does not fit."""
         try:
             return msgspec.convert(_said(answer), kind)
         except msgspec.ValidationError as error:

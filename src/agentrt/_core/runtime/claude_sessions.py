@@ -72,6 +72,7 @@ class ClaudeSessions:
         await trio.to_thread.run_sync(lambda: sessions.delete_session(self._transcript(session)))
 
     def _transcript(self, session: str) -> Path:
+        """Return the path of a session's transcript. Blocks. Raises `SessionNotFound`."""
         check_id(session)
         return sessions.find_session(self._config, session)
 
@@ -126,6 +127,10 @@ async def with_entry(opening: Opening, env: Mapping[str, str]) -> Opening:
     config, names = sessions.config_folder(env), opening.fork_at.messages
 
     def find() -> str | None:
+        """Return the uuid of the entry; None if there is no such transcript or entry.
+
+        Runs in a thread.
+        """
         transcript = _transcript(config, opening.cwd, opening.resume)
         return None if transcript is None else sessions.end_of_turn(transcript, names)
 
@@ -142,6 +147,11 @@ async def with_entry(opening: Opening, env: Mapping[str, str]) -> Opening:
 
 
 def _history(opening: Opening, up_to: str | None, config: Path) -> list[Effect]:
+    """Return the history up to an entry; empty if it cannot be read. Blocks.
+
+    An unreadable transcript only means that earlier turns are not shown: Claude Code itself decides
+    whether it can resume the session.
+    """
     try:
         transcript = _transcript(config, opening.cwd, opening.resume)
         return [] if transcript is None else sessions.history(transcript, up_to=up_to)

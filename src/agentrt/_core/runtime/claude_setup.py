@@ -68,6 +68,7 @@ def set_up_claude(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup
     new_key = keys(offer.first_key)
 
     def make_driver() -> Driver:
+        """Return the driver for the next process: the usual one, or the one for old versions."""
         return driver_for(
             options,
             new_key=new_key,
@@ -83,6 +84,12 @@ def set_up_claude(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup
     taken: set[str | None] = {None}
 
     def program(opening: Opening) -> tuple[Sequence[str], Mapping[str, str]]:
+        """Return the command and the environment for the next process.
+
+        They depend on the present: the trust in the folder, the money that is left of the budgets,
+        and for an old version the ids of earlier processes. Deny rules are added to the command,
+        too, so that Claude Code enforces them itself.
+        """
         usual = options if offer.project is None else offer.project.claude_options(options)
         given = effective(usual, opening)
         if given.legacy:  # such a program does not accept the id of an earlier process
@@ -103,6 +110,11 @@ def set_up_claude(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup
 
     @asynccontextmanager
     async def around_session(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
+        """Provide tools, hooks and stored sessions; resolve the end of a fork; show earlier turns.
+
+        The earlier turns of a resumed session are read from its transcript, because Claude Code
+        does not send them.
+        """
         async with LazyExitStack() as stack:
             tool_servers: list[InProcessServer] = [*await relays(host, offer, stack)]
             if offer.tools:
@@ -141,11 +153,17 @@ async def _serve_mcp(
     answer: Any = None
 
     def reply(given: Any) -> None:
+        """Keep the server's answer for the return value."""
         nonlocal answer
         answer = given
         answered.set()
 
     def begin(call: Callable[..., Awaitable[None]], *args: object) -> None:
+        """Collect a tool call, which is run after the message has been handled.
+
+        A call in the background does not belong to the turn, so a cancelled turn does not refuse
+        it.
+        """
         if not request.background:
             host.begin_tool()
         calls.append(partial(call, *args))

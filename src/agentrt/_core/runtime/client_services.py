@@ -134,6 +134,7 @@ class OwnServices:
         *,
         limits: Limits,
     ) -> None:
+        """`files`, `terminals`: None if the program does not provide them."""
         self._host = host
         self._files = files
         self._terminals = terminals
@@ -156,6 +157,11 @@ class OwnServices:
         return await self._terminal(method, parse(params, TerminalRequest).terminal_id)
 
     async def _file(self, files: Files, method: str, params: JsonObject) -> JsonObject:
+        """Carry out a request about a file. Raises `RequestError`.
+
+        The lines that the agent asks for are selected here, so that the program only needs to
+        return the whole file.
+        """
         match method:
             case "fs/read_text_file":
                 read = parse(params, ReadTextFileRequest)
@@ -174,11 +180,17 @@ class OwnServices:
                 raise RequestError(METHOD_NOT_FOUND, f"{method} is not supported")
 
     def _check_size(self, content: bytes) -> None:
+        """Raise `RequestError` if a file is larger than `limits.file_bytes`."""
         if len(content) > self._limits.file_bytes:
             message = f"the file is larger than {self._limits.file_bytes} bytes"
             raise RequestError(INVALID_PARAMS, message)
 
     async def _create(self, terminals: Terminals, request: CreateTerminalRequest) -> JsonObject:
+        """Start a program in a terminal. Raises `RequestError` if too many terminals are open.
+
+        Terminals that are being started count as well, because `create` of the program may take
+        long. The id that the agent gets cannot be guessed, and begins with `own-`.
+        """
         most = self._limits.open_terminals
         if len(self._open) + self._starting >= most:
             raise RequestError(INTERNAL_ERROR, f"{most} terminals are open: release one")
@@ -239,12 +251,19 @@ class OwnServices:
         await self._release(self._take())
 
     def _take(self) -> list[Terminal]:
+        """Return the open terminals, and forget them: each is released by one caller only."""
         terminals = list(self._open.values())
         self._open.clear()
         return terminals
 
     async def _release(self, terminals: Iterable[Terminal]) -> None:
+        """Release terminals at the same time, within the limits for ending a program.
+
+        The program's errors are reported and do not keep the others from being released.
+        """
+
         async def release(terminal: Terminal) -> None:
+            """Release one terminal, and report its error."""
             try:
                 await terminal.release()
             except Exception as error:
@@ -258,12 +277,14 @@ class OwnServices:
 
 
 def _text(value: object) -> str:
+    """Return the text that the program has returned. Raises `TypeError` for another type."""
     if not isinstance(value, str):
         raise TypeError(f"read_text_file returned {type(value).__name__}, not str")
     return value
 
 
 def _status(exit: TerminalExit | None) -> ExitStatus | None:
+    """Return the end of a program as in ACP; None while it is running."""
     return None if exit is None else ExitStatus(exit_code=exit.exit_code, signal=exit.signal)
 
 
@@ -346,11 +367,19 @@ class Editors:
         return params
 
     async def _check(self, path: str, *, writing: bool) -> None:
+        """Raise `RequestError` if a path is outside the session's folders.
+
+        In a sandbox, access to the path may be asked for first.
+        """
         with reported(path):
             await self._roots.admit(path, writing=writing)
             await trio.to_thread.run_sync(partial(self._roots.check, path, writing=writing))
 
     def _agent_gone(self) -> None:
+        """Release all that the agent used; called when its process has ended.
+
+        A later process does not know the ids of these terminals.
+        """
         self._shown.clear()
         for client in (*self._own, *self._host.clients):
             client.release(self._host.log.session)

@@ -70,6 +70,7 @@ def set_up_codex(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
     bridged = opening.resume is not None
 
     def make_driver() -> Driver:
+        """Return the driver for the next process. A driver is never used for a second process."""
         return CodexDriver(
             new_key,
             client=CodexClientInfo(name="agentrt", title="agentrt", version=__version__),
@@ -83,11 +84,13 @@ def set_up_codex(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
         make_driver()  # reports errors in the extensions before anything is started
 
     def program(opening: Opening) -> tuple[Sequence[str], Mapping[str, str]]:
+        """Return the command and the environment for the next process."""
         variables = environment(agent, offer.env, project=offer.project)
         return agent.command, {**variables, **offer.variables()}
 
     @asynccontextmanager
     async def around_session(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
+        """Serve the tools: over Codex's own pipes, or in a resumed thread by an MCP server."""
         async with LazyExitStack() as stack:
             serve_extensions(host, session, extensions)
             servers = list(opening.mcp_servers)

@@ -77,16 +77,22 @@ def connect(
 
 @asynccontextmanager
 async def _connected(agent: Agent, options: SessionOptions) -> AsyncIterator[Session]:
+    """Open the session. The caller's task is checked when the block is entered."""
     check_trio("connect")
     async with open_session(agent, **options) as session:
         yield session
 
 
 def _once(send: trio.abc.SendStream, receive: trio.abc.ReceiveStream) -> OpenStreams:
+    """Return a function that yields these streams once, and raises `AgentStartError` later.
+
+    A session connects again after each end of its agent, but two streams are one connection.
+    """
     used = False
 
     @asynccontextmanager
     async def streams() -> AsyncIterator[Streams]:
+        """Yield the streams, if they were not used before."""
         nonlocal used
         await trio.lowlevel.checkpoint()
         if used:
@@ -145,6 +151,7 @@ def websocket(
     bounds = limits or Limits()
 
     def streams() -> AbstractAsyncContextManager[Streams]:
+        """Connect. The import is made here, because it takes long."""
         from .websocket_streams import open_websocket_streams
 
         return open_websocket_streams(parts, headers or {}, bounds, ssl_context)
@@ -153,6 +160,10 @@ def websocket(
 
 
 def _check_headers(headers: Mapping[str, str]) -> None:
+    """Raise `TypeError` or `ValueError` for headers that cannot be sent.
+
+    A line break in a value would let it add further headers to the request.
+    """
     check("headers", headers, Mapping, "a mapping of names to values")
     for name, value in headers.items():
         if not (isinstance(name, str) and isinstance(value, str)):

@@ -1,4 +1,9 @@
-"""Reading the folders of a session for people who view it."""
+"""Reading the folders of a session for people who view it.
+
+`agentrt serve` uses it for the viewers of a session. It protects against the paths that viewers
+send and against links that an agent has made: each file is opened by `Roots`, which never leaves
+the session's folders, even if a folder is replaced by a link in the meantime.
+"""
 
 from __future__ import annotations
 
@@ -160,6 +165,11 @@ class FolderView:
             raise PermissionError(f"{path or '.'} is not shown: {error}") from error
 
     def _way_to(self, real: str) -> tuple[str, list[str]]:
+        """Return the folder that a resolved path is in, and the names from there to it.
+
+        The longest folder is found first, for one that is inside another one. Raises `NotAllowed`
+        if there is none.
+        """
         for folder in self._folders:
             if os.path.commonpath((real, folder)) == folder:
                 rest = os.path.relpath(real, folder)
@@ -190,6 +200,10 @@ def _entries_of(fd: int) -> tuple[list[ShownEntry], bool]:
 
 
 def _media_type(head: bytes, kind: FileKind) -> str:
+    """Return the media type. Only images that browsers show and plain text have one of their own.
+
+    An SVG image is `text/plain`.
+    """
     for start, media_type in IMAGE_TYPES:
         if head.startswith(start):
             return media_type

@@ -66,6 +66,7 @@ class Host:
         self._register.add(self)
 
         def release() -> None:
+            """Remove the session from the lists and end `follow`; it stays open."""
             self._stop_listening()
             self._register.remove(self)
             self.scope.cancel()
@@ -73,6 +74,10 @@ class Host:
         return release
 
     def _take(self, session: Session) -> None:
+        """Use this session, and begin to record its activity.
+
+        In a tenant's session, its rate is limited.
+        """
         self.session = session
         self._updated = host_of(session).wall_time()
         self._stop_listening = session.log.listen(self._noting_activity(session.log))
@@ -87,6 +92,10 @@ class Host:
         phase, turns = log.state.state.phase, log.state.turn_count
 
         def note() -> None:
+            """Record the time if the phase or the number of turns has changed.
+
+            Comparing two values is cheap, and the text of an answer changes neither.
+            """
             nonlocal phase, turns
             state = log.state
             if state.state.phase != phase or state.turn_count != turns:
@@ -168,6 +177,7 @@ class Host:
         return dropped
 
     def _check_own(self) -> None:
+        """Raise `LocalProtocolError` for an adopted session."""
         if self.is_adopted:
             raise LocalProtocolError(
                 "this session belongs to a program and is only shown here: only the"
@@ -271,6 +281,7 @@ class Host:
 
 
 def _forks(capabilities: JsonObject) -> Literal["turn", "end", "no"]:
+    """Return where a fork can end: after any turn, only after the last one, or nowhere."""
     if not capabilities.get("fork"):
         return "no"
     return "turn" if capabilities.get("fork_at") else "end"

@@ -144,6 +144,7 @@ def with_services(
 
     @asynccontextmanager
     async def around(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
+        """Provide the services after those of the setup, which they replace."""
         async with around_session(host, session) as opening:
             for method, service in services.items():
                 host.provide(method, service)
@@ -213,6 +214,10 @@ async def open_runtime_over(
     prefix = "" if shared is None else f"{shared.process.name}-"
 
     def starting(name: str) -> OpenTransport:
+        """Return the function that connects to an agent.
+
+        Raises `AgentNotFound` for an unknown name.
+        """
         if name not in agents:
             raise AgentNotFound(f"no agent is called {name!r}; known: {', '.join(agents)}")
         return agents[name]
@@ -220,6 +225,7 @@ async def open_runtime_over(
     def open(
         agent: str | Agent, /, **options: Unpack[SessionOptions]
     ) -> AbstractAsyncContextManager[Session]:
+        """Open a session as `Runtime.create` asks for it, without the options for processes."""
         name = agent if isinstance(agent, str) else agent.name
         given: SessionOptions = {"permissions": permissions, "limits": limits, **options}
         given["tools"] = (*common, *checked_tools_and_servers(options.get("tools", ())))
@@ -237,6 +243,7 @@ async def open_runtime_over(
         cwd: str | os.PathLike[str] | None,
         roots: Sequence[str | os.PathLike[str]] | None,
     ) -> AbstractAsyncContextManager[Session]:
+        """Open a stored session again. Only sessions of a store get here."""
         assert service is not None
         return _reopen_session_over(
             starting(entry.agent),
@@ -277,6 +284,10 @@ def stand_in_for_programs(choose: Callable[[Agent, Opening], StandIn]) -> Iterat
     """
 
     def set_up(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
+        """Set up a session with its stand-in.
+
+        Sessions with a connection of their own are set up as usual.
+        """
         if offer.connect is not None:
             return set_up_program(agent, opening, offer)
         chosen = choose(agent, opening)
@@ -284,6 +295,7 @@ def stand_in_for_programs(choose: Callable[[Agent, Opening], StandIn]) -> Iterat
         setup = set_up_driver(agent, opening, offer)
 
         def around(host: SessionHost, session: Session) -> AbstractAsyncContextManager[Opening]:
+            """Let the stand-in observe the session before its agent is started."""
             host.log.observe(lambda events, _size: chosen.observe(events))
             services = chosen.opened(session)
             return with_services(services, setup.around_session)(host, session)

@@ -37,6 +37,11 @@ async def return_free_memory(register: SessionRegistry) -> None:
 
 
 def _trim() -> None:
+    """Collect the cycles, and return free memory to the system. Blocks.
+
+    `ctypes` is imported here, because it is needed only after sessions were unloaded. A C library
+    without `malloc_trim`, such as musl, is left as it is.
+    """
     import ctypes
 
     gc.collect()

@@ -215,6 +215,11 @@ def connection(
 
     @asynccontextmanager
     async def connect(opening: Opening) -> AsyncIterator[Transport]:
+        """Start the program, and yield its transport until it has ended.
+
+        The files for an untrusted folder are written, and the sandbox is prepared, for each start
+        anew.
+        """
         command, env = program(opening)
         hidden: Sequence[str] = ()
         async with LazyExitStack() as stack:

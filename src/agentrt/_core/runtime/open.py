@@ -1,4 +1,17 @@
-"""Open a session: assemble its parts and take them apart in the right order."""
+"""Open a session: assemble its parts and take them apart in the right order.
+
+`open_session` and `reopen_session` first check the arguments that do not depend on the agent's
+protocol (`_checked`). Then the parts are entered, from the outside in: the separate working tree,
+the sandbox and the trace (`_opened`); the conversation and its store, the nursery, and the services
+for the agent (`serve_session`). The agent's process is started last.
+
+They are left in the opposite order, so each part can rely on those outside of it until its end: the
+store receives the events of the agent's end, and the changes in a working tree are brought back
+after the last process that could make more.
+
+`Opening` has the settings that a store can keep. `_Given` has the other arguments, such as
+functions and the environment; a fork of the session gets the same ones.
+"""
 
 from __future__ import annotations
 
@@ -519,18 +532,24 @@ async def wait_for_rest(session: Session, limit: float | None = None) -> None:
 
 
 def _live(host: SessionHost) -> list[Task]:
+    """Return the background tasks that have not ended."""
     return [task for task in host.log.state.tasks.values() if task.status in LIVE]
 
 
 def _add_notice(
     host: SessionHost, level: Literal["info", "warning"], code: str, what: str, tasks: list[Task]
 ) -> None:
+    """Add a notice with the titles of these tasks, and their ids as data."""
     titles = listed(task.title or task.id for task in tasks)
     data = {"tasks": [task.id for task in tasks]}
     host.core.add_notice(Notice(level, code, f"{what}: {titles}", data))
 
 
 def _shadow(cwd: str, limits: Limits) -> FolderCheckpoints:
+    """Return the object that saves the files of the working folder around each turn.
+
+    The import is made only here, because most sessions have no checkpoints.
+    """
     from ..files.shadow import FolderCheckpoints
 
     return FolderCheckpoints(cwd, limits)

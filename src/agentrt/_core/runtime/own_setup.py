@@ -51,13 +51,16 @@ def set_up_own(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
     new_key = keys(offer.first_key)
 
     def make_driver() -> Driver:
+        """Return the program's driver for the next process."""
         return make(new_key)
 
     def program(opening: Opening) -> tuple[Sequence[str], Mapping[str, str]]:
+        """Return the command and the environment for the next process."""
         return agent.command, {**variables, **offer.variables()}
 
     @asynccontextmanager
     async def around_session(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
+        """Provide nothing: the requests of an unknown protocol reach only its driver."""
         yield opening
 
     return ProtocolSetup(

@@ -233,9 +233,16 @@ class ProjectStart(Struct, kw_only=True):
         return hides or not self._refusal(await self._look(env))
 
     async def _look(self, env: Mapping[str, str]) -> ProjectVerdict:
+        """Examine the folders in a thread. Raises `AgentStartError` if no thread can be started."""
         return await _in_thread(lambda: judge(self.rules, self.folders, env, opens=self.opens))
 
     def _write_qwen_files(self, place: Path, env: Mapping[str, str]) -> dict[str, str]:
+        """Write the settings by which Qwen Code does not trust the folders. Blocks.
+
+        Qwen Code reads two files whose places its environment can change: the settings of the
+        machine, to which folder trust is added, and the list of trusted folders. Returns these
+        variables. Raises `AgentStartError` if the settings of the machine cannot be read.
+        """
         machine = Path(env.get(QWEN_SETTINGS) or QWEN_MACHINE)
         try:
             settings = qwen_settings(machine.read_text() if machine.exists() else None)
@@ -300,6 +307,7 @@ class ProjectStart(Struct, kw_only=True):
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
+    """Run a blocking function in a thread. Raises `AgentStartError` if no thread can be started."""
     try:
         return await trio.to_thread.run_sync(work)
     except RuntimeError as error:  # no thread can be started

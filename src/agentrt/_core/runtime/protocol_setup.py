@@ -63,6 +63,7 @@ def _with_doubts(setup: ProtocolSetup, offer: Offer) -> ProtocolSetup:
 
     @asynccontextmanager
     async def around(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
+        """Add the notices, and set up the session as usual."""
         for rule, doubt in doubts.items():
             message = f"the permission rule {rule!r} may never apply: {doubt}"
             host.core.add_notice(Notice("warning", "rule_doubtful", message, {"rule": rule}))

@@ -104,6 +104,7 @@ async def query(
 
 
 async def _feed(query: Query, prompts: Prompts) -> None:
+    """Send the prompts one after the other, wait for background work, and end the events."""
     session = query.session
     if isinstance(prompts, str):
         prompts = [prompts]

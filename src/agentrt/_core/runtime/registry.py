@@ -38,10 +38,12 @@ class TenantView(Mapping[str, T]):
     """Live view of `all`, restricted to one tenant."""
 
     def __init__(self, all: Mapping[str, T], tenant: str) -> None:
+        """`tenant`: the name; an empty one selects the sessions without a tenant."""
         self._all = all
         self._tenant = tenant
 
     def __getitem__(self, id: str) -> T:
+        """Return an entry. Raises `KeyError` for that of another tenant, as for an unknown one."""
         found = self._all[id]
         if found.tenant != self._tenant:
             raise KeyError(id)
@@ -51,6 +53,7 @@ class TenantView(Mapping[str, T]):
         return (id for id, each in self._all.items() if each.tenant == self._tenant)
 
     def __len__(self) -> int:
+        """Return the number of entries. It counts them, so its time grows with all tenants."""
         return sum(1 for _ in self)
 
 
@@ -192,6 +195,7 @@ class SessionRegistry:
         return max((viewed_at(id) for viewed_at in self._view_times), default=-math.inf)
 
     def _changed(self) -> None:
+        """Call the listeners. A listener may remove itself, so this iterates over a copy."""
         for changed in tuple(self._listeners):
             changed()
 

@@ -1,4 +1,14 @@
-"""The sandbox of a session: its settings, and its questions in the session's log."""
+"""The sandbox of a session: its settings, and its questions in the session's log.
+
+`session_wall` opens the sandbox before the agent is started. `serve_access` then connects it with
+the session, until the session's end. If a program in the sandbox needs access that it does not
+have, the sandbox adds an `AccessRequest` to its desk. The request becomes a permission request of
+the session, which a person or a policy answers like those of the agent (except `allow_all`); the
+program waits for the answer.
+
+Every change is reported by a notice. It contains the whole state of the sandbox, so viewers do not
+need the earlier ones.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +47,7 @@ REJECT: Final = "reject"
 
 
 def _options(access: Access) -> list[PermissionOption]:
+    """Return the answers to choose from. Access to a path once lasts until the turn has ended."""
     once = "Allow for this turn" if isinstance(access, PathAccess) else "Allow once"
     return [
         PermissionOption(ONCE, once, "allow_once"),
@@ -134,6 +145,10 @@ async def _show_hints(host: SessionHost, wall: Wall) -> None:
     send, batches = trio.open_memory_channel[list[str]](MAX_WAITING_BATCHES)
 
     def observe(events: list[Event], _size: int) -> None:
+        """Pass on the closed items. Called for each batch of events, so it must not block.
+
+        If too many batches are waiting, their hints are lost; they only explain a refusal.
+        """
         closed = [event.item for event in events if type(event) is ItemClosed]
         if closed:
             with suppress(trio.WouldBlock, trio.BrokenResourceError):
@@ -175,11 +190,13 @@ def _output(item: Item) -> str:
 
 
 async def _show_revoked(host: SessionHost, wall: Wall) -> None:
+    """Report each permission that is taken back, until cancelled."""
     async for target in wall.desk.revoked:
         _show_narrowed(host, wall, target)
 
 
 def _show_narrowed(host: SessionHost, wall: Wall, target: str) -> None:
+    """Report that access which was given before is not allowed any longer."""
     _show(host, wall, "sandbox_narrowed", f"{target} is no longer allowed")
 
 
@@ -249,6 +266,7 @@ async def _turn_ended(host: SessionHost, turn: TurnMachine | None) -> None:
     over = trio.Event()
 
     def ended(each: TurnMachine) -> None:
+        """Note the end of the turn; called by the host for each turn that ends."""
         if turn is None or each is turn:
             over.set()
 
@@ -266,6 +284,7 @@ _TOOL_KINDS: Final = {"Network": "fetch", "Read": "read", "Write": "edit", "Prog
 
 
 def _title(access: Access) -> str:
+    """Return the question for people, in a few words."""
     match access:
         case HostAccess():
             return f"Connect to {access.target}"
@@ -290,6 +309,11 @@ def _show(host: SessionHost, wall: Wall, code: str, message: str) -> None:
 def _answered(
     wall: Wall, request: AccessRequest, answer: DecisionAnswer, by: str, origin: AnswerOrigin
 ) -> None:
+    """Put an answer into effect.
+
+    A permission for a host or a program is recorded here. One for a path is recorded later, after
+    the path has become visible in the sandbox (`_widen`).
+    """
     if answer.option == SESSION and not isinstance(request.access, PathAccess):
         wall.desk.grant(request.access)
     scope: Scope = (

@@ -62,6 +62,7 @@ async def keep_up(
 
 
 def _load(register: SessionRegistry, cluster: Cluster) -> bytes:
+    """Return the numbers of sessions, running turns and free places, for other processes."""
     open = [host.info().phase for host in register.hosts.values()]
     turns = sum(phase not in ("idle", "dead", "closed") for phase in open)
     # A process that does not run commands of others, or not yet, offers no room.

@@ -67,6 +67,7 @@ class SessionDescriber:
         self._about: SessionDescription
 
     def __call__(self) -> SessionDescription:
+        """Return the present description: the same object as before if it has not changed."""
         core = self._host.core
         opening, named = core.opening, core.conversation.named
         known = (opening, core.agent_session, core.capabilities, named)
@@ -114,6 +115,7 @@ async def open_conversation(
     state = AgentState(agent.name, agent.protocol)
 
     def converse(log: Log) -> Conversation:
+        """Return a conversation that writes to this log."""
         return Conversation(log, agent=state, now=now, limits=limits, clock=clock)
 
     if again is None:

@@ -60,6 +60,10 @@ class _Question:
     """An open question about files."""
 
     def __init__(self, key: str, digest: str, scans: Sequence[ProjectScan]) -> None:
+        """`key`: of the permission request in the log.
+
+        `digest` and `scans`: the files that it shows.
+        """
         self.key = key
         self.digest = digest
         self.scans = scans
@@ -69,6 +73,7 @@ class _Question:
         self.answered = trio.Event()
 
     def answer(self, answer: DecisionAnswer, by: str, origin: AnswerOrigin) -> None:
+        """Take the answer to the permission request."""
         self.option = answer.option
         self.by, self.origin = by, origin
         self.answered.set()
@@ -200,6 +205,11 @@ class TrustGate:
             self._trusted_texts = _texts(scans)
 
     def _report_untrusted(self, host: SessionHost, scans: Sequence[ProjectScan]) -> None:
+        """Report that trusted files have changed, and are ignored from now on.
+
+        In the mode `yes` the files at the first start are trusted without a question. Later
+        contents are not.
+        """
         changed = self._changed(scans)
         message = (
             f"{self._agent.name} ignores the project's files from now on, because they have changed"
@@ -210,6 +220,7 @@ class TrustGate:
         host.core.add_notice(Notice("warning", "project_files_changed", message, data))
 
     def _changed(self, scans: Sequence[ProjectScan]) -> list[str]:
+        """Return the files that differ from the trusted ones, or why they cannot be read."""
         from ..agents.project_scan import changed_files
 
         problems = [scan.problem for scan in scans if scan.problem]
@@ -323,6 +334,7 @@ def _named(folder: str, path: str, scans: Sequence[ProjectScan]) -> str:
 
 
 def _texts(scans: Sequence[ProjectScan]) -> dict[str, str]:
+    """Return the contents of all files, by the names that people see."""
     return {
         _named(scan.folder, path, scans): text
         for scan in scans
@@ -331,6 +343,7 @@ def _texts(scans: Sequence[ProjectScan]) -> dict[str, str]:
 
 
 def _listed(names: Sequence[str]) -> str:
+    """Return the first names for a sentence, and the number of the others."""
     more = len(names) - MAX_SHOWN_FILES
     return ", ".join(names[:MAX_SHOWN_FILES]) + (f" and {more} more" if more > 0 else "")
 

@@ -70,6 +70,7 @@ class MessageStream(trio.abc.Stream):
     """A WebSocket as a stream of lines: text up to a newline is sent as one message."""
 
     def __init__(self, socket: WebSocketConnection) -> None:
+        """`socket`: an open connection. `watch` must run as long as it is used."""
         self._socket = socket
         self._unsent = bytearray()
         self._unread = bytearray()
@@ -127,6 +128,7 @@ class MessageStream(trio.abc.Stream):
         await self._socket.aclose()
 
     def _why(self, error: ConnectionClosed) -> str:
+        """Return the reason why the connection has ended, for the error of a turn."""
         if self._silent:
             return "the connection was silent: no ping was answered"
         reason = error.reason

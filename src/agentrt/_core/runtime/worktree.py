@@ -67,6 +67,7 @@ async def session_worktree(
 
 
 async def _bring_back(worktree: Worktree) -> None:
+    """Apply the changes to the folder, or log that they do not apply and are left on a branch."""
     result = await worktree.bring_back()
     if result.branch:
         _logger.warning(
