@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -35,6 +35,9 @@ ECHO_CHARS: Final = 1_000_000
 class Readiness(enum.Enum):
     """The state of a process, as far as its turns have shown it."""
 
+    if not TYPE_CHECKING:
+        __hash__ = object.__hash__  # implemented in C; members are singletons
+
     SOUND = "sound"
     """It has not been sent a cancel."""
     CANCELLED = "cancelled"
@@ -47,6 +50,9 @@ class Readiness(enum.Enum):
 
 class PromptEnd(enum.Enum):
     """The end of a turn that a prompt began."""
+
+    if not TYPE_CHECKING:
+        __hash__ = object.__hash__
 
     STOPPED = "stopped"
     """agentrt ended the turn: by a cancel or because of a limit."""

@@ -349,11 +349,6 @@ def budget_from(text: str | None) -> Budget | None:
     return None if text is None else Budget(**structs.asdict(parse_budget(text)))
 
 
-def budgets_of(context: contextvars.Context | None) -> tuple[Budget, ...]:
-    """Return the budgets around the task that has this context, the outermost first."""
-    return () if context is None else context.get(_budgets, ())
-
-
 def money_left(own: tuple[Budget, ...]) -> Callable[[], float | None]:
     """Return a function that returns the money left, in USD, of the tightest of these budgets.
 
@@ -478,7 +473,8 @@ class SessionBudgets:
 
         A budget that is both counts once.
         """
-        around, own = budgets_of(turn.context), self._own
+        context, own = turn.context, self._own
+        around = () if context is None else context.get(_budgets, ())
         return (*(each for each in own if each not in around), *around) if own else around
 
     @property
@@ -506,8 +502,8 @@ class SessionBudgets:
         self._turn = turn
         if turn.origin == "user":
             self._charged = self._of(turn)
-        self._meter.begin_turn()
         if charged := self._charged:
+            self._meter.begin_turn()
             for budget in charged:
                 budget.start_turn(turn, lambda b: self._stop(turn, b), counts=turn.origin == "user")
             turn.budget_at = min(budget.deadline for budget in charged)
@@ -517,8 +513,9 @@ class SessionBudgets:
         running = self._core.turn
         if running is not None and running is not self._turn:
             self.turn_began(running)  # the agent has begun it by itself
-        usd, tokens = self._meter.total(usage)
-        self._charge(usd, tokens)
+        usd, tokens = self._meter.total(usage)  # also if no budget of this turn is charged
+        if usd or tokens:
+            self._charge(usd, tokens)
 
     def attempt_failed(self, usage: Usage | None) -> None:
         """Charge a failed attempt of the running turn, whose prompt is sent again."""
@@ -527,15 +524,14 @@ class SessionBudgets:
 
     def turn_ended(self, turn: TurnMachine, usage: Usage | None) -> None:
         """Charge the turn's own figures, and report what is spent."""
-        for budget in self._charged:
-            budget.end_turn(turn)
-        if turn is not self._turn:
-            self._meter.begin_turn()
-        self._turn = None
-        usd, tokens = self._meter.end_turn(usage)
-        self._charge(usd, tokens)
+        known, self._turn = self._turn, None
         if not self._charged:
             return
+        for budget in self._charged:
+            budget.end_turn(turn)
+        if turn is not known:
+            self._meter.begin_turn()
+        self._charge(*self._meter.end_turn(usage))
         missing = {"usd", "tokens"} - self._meter.measured
         if missing and turn.origin == "user" and turn.verdict is None:
             limited = frozenset().union(*(budget.miss(missing) for budget in self._charged))
@@ -554,9 +550,8 @@ class SessionBudgets:
 
     def _charge(self, usd: float, tokens: int) -> None:
         """Charge the budgets of the last turn."""
-        if usd or tokens:
-            for budget in self._charged:
-                budget.charge(usd, tokens)
+        for budget in self._charged:
+            budget.charge(usd, tokens)
 
     def _stop(self, turn: TurnMachine, budget: Budget) -> None:
         """Cancel a running turn whose budget is used up; the error of the turn names the limit."""
