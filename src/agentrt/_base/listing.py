@@ -180,6 +180,12 @@ def likeliest(paths: Iterable[str], words: str, most: int) -> list[str]:
     wanted = words.casefold()
 
     def rank(path: str) -> tuple[int, int, str] | None:
+        """Return the sort key of a path, the best one lowest; None if it does not match.
+
+        A path that begins with the words is best, then one with a name that does, then one that
+        contains them anywhere, then one that has the characters in this order. Among equals, fewer
+        folders win.
+        """
         low = path.casefold()
         name = low.rstrip("/").rpartition("/")[2]
         place: int | None
@@ -273,6 +279,8 @@ def _checkout(folder: str) -> list[str]:
 
 
 class _FolderWalk:
+    """One walk through a tree of folders, within limits on files, entries and depth."""
+
     def __init__(self, alive: Callable[[], None]) -> None:
         self._alive = alive
         self._files = MAX_FILES

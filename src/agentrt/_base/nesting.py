@@ -132,6 +132,11 @@ class ServiceNursery:
         *,
         task_status: trio.TaskStatus[Any] | None = None,
     ) -> None:
+        """Run a service under a scope that is shielded while the block of the nursery runs.
+
+        A service that is started with `start` is shielded only from `started` on: until then, it
+        belongs to the caller.
+        """
         scope = trio.CancelScope()
         if task_status is None:
             self.shield(scope)

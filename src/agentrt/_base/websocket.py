@@ -58,6 +58,10 @@ async def open_websocket(
 async def _connect(
     url: SplitResult, context: ssl.SSLContext | None
 ) -> trio.SocketStream | trio.SSLStream[trio.SocketStream]:
+    """Connect, with TLS if the URL requires it.
+
+    The handshake is done here, so that a wrong certificate is reported as such.
+    """
     secure = url.scheme in ("wss", "https")
     assert url.hostname is not None
     stream = await trio.open_tcp_stream(url.hostname, url.port or (443 if secure else 80))

@@ -163,6 +163,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
 
     def command(name: str, description: str, more: str) -> argparse.ArgumentParser:
+        """Add a subcommand and return its parser."""
         # Options that are not given after a command keep their value from before it.
         parser = commands.add_parser(
             name, description=description, epilog=more, argument_default=argparse.SUPPRESS

@@ -31,6 +31,7 @@ _READERS: Final = (
 
 
 def _programs(table: tuple[tuple[str, tuple[str, ...]], ...]) -> list[tuple[str, ...]]:
+    """Return the commands of the table that can be used: in this kind of desktop, and installed."""
     return [
         command
         for variable, command in table

@@ -147,11 +147,16 @@ class LineReader:
         return everything
 
     def _take(self, cut: int) -> str:
+        """Remove a line from the buffer and return it without its end."""
         line = bytes(self._buffer[:cut]).decode(errors="replace")
         del self._buffer[: cut + 1]
         return line.removesuffix("\r")
 
     async def _read(self) -> bytes:
+        """Read some bytes; empty at the end of the input.
+
+        A regular file is read in a thread, as it can be slow and cannot be waited for.
+        """
         if self._regular:
             return await trio.to_thread.run_sync(os.read, self._fd, 65536)
         if self._waits:

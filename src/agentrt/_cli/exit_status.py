@@ -176,6 +176,11 @@ class Rejections:
         return ""
 
     def _rejects(self, request: PermissionOpened, closed: PermissionClosed) -> bool:
+        """True if a request was rejected: by an option, or closed without one by a policy or a
+        timeout.
+
+        Requests that the agent has withdrawn, or that ended with their turn, are not rejections.
+        """
         if closed.outcome == "selected":
             kinds = [each.kind for each in request.options if each.id == closed.option]
             return any(kind.startswith("reject") for kind in kinds)

@@ -44,6 +44,8 @@ def _traceback(record: logging.LogRecord) -> str:
 
 
 class _TextLines(logging.Formatter):
+    """Log records as text, one line each apart from tracebacks, safe to display in a terminal."""
+
     def format(self, record: logging.LogRecord) -> str:
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.created))
         more = "".join(f" {name}={one_line(str(value))}" for name, value in _more(record).items())
@@ -55,6 +57,8 @@ class _TextLines(logging.Formatter):
 
 
 class _JsonLines(logging.Formatter):
+    """Log records as JSON, one object a line, with times in UTC."""
+
     def format(self, record: logging.LogRecord) -> str:
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         line: dict[str, object] = {

@@ -90,6 +90,10 @@ def _print_wrong_arguments(arguments: Sequence[str], error: Exception, program: 
 
 
 def _run(options: argparse.Namespace) -> int:
+    """Prepare and run the subcommand; returns the exit status.
+
+    Trio is imported only when there is something to run, so that help and usage errors are fast.
+    """
     from ..errors import AgentrtError
     from .exit_status import exit_code
     from .text import plain

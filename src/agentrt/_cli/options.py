@@ -1,4 +1,9 @@
-"""Checks of the parsed options, and their conversion to settings."""
+"""Checks of the parsed options, and their conversion to settings.
+
+The way of a command: `main` parses its line (`arguments`), checks the combination of options here,
+reads the configuration with `flags` as its last layer, and gets from the command's `prepare` its
+work, an async function. Wrong options are refused before Trio starts.
+"""
 
 from __future__ import annotations
 
@@ -87,6 +92,11 @@ def check_options(options: argparse.Namespace, subcommand: Subcommand) -> None:
 
 
 def _check_folder(folder: str, *, opens_sessions: bool) -> None:
+    """Check that the folder exists, also if this process's working folder was deleted.
+
+    Raises `UsageError`. `opens_sessions`: the path must be valid UTF-8, because it goes into
+    messages.
+    """
     if not os.path.isdir(folder):
         raise UsageError(f"--cwd: the folder {folder!r} does not exist")
     try:
@@ -121,6 +131,7 @@ def warn_of_exposed_secrets(options: argparse.Namespace, config: Config) -> None
 
 
 def _warn_of_exposed_password(given: str | None) -> None:
+    """Warn if a password is on the command line, which other users can read."""
     if given is None or not is_server(given):
         return
     store = parse_store(given)
@@ -211,6 +222,7 @@ def _check_allow_all(config: Config) -> None:
 
 
 def _given(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that were given; None means that an option was not."""
     return {name: value for name, value in settings.items() if value is not None}
 
 

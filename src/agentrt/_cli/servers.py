@@ -74,6 +74,7 @@ def announced(url: str, token: str) -> Iterator[None]:
 
 
 def _private(path: str, flags: int) -> int:
+    """Open a file that only the user can read, and that is not a link."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 

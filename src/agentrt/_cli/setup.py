@@ -1,4 +1,13 @@
-"""The settings of a command-line session: agent, directory, limits and permissions."""
+"""The settings of a command-line session: agent, directory, limits and permissions.
+
+A `Setup` is a value: the terminal makes changed copies of it for `/agent`, `/new`, `/fork` and
+`/resume`, and opens the next session with one. It has the choices of the command line and the
+settings file together, already checked, so opening a session needs neither of them.
+
+Three sources of a session are distinguished when it is opened: a new one; one in the user's stores
+(`stored_ref`), which is moved into this process's own store first; and one that only its agent
+knows (`resume`).
+"""
 
 from __future__ import annotations
 
@@ -431,6 +440,7 @@ def _choose_agent(
 
 
 def _of_command(command: str, protocol: str | None) -> Agent:
+    """Return the agent of `--command`. Raises `UsageError` if it cannot be parsed."""
     try:
         agent = claude(command) if protocol == "claude" else acp(command)
         if protocol == "codex":

@@ -40,6 +40,7 @@ async def until_signalled(work: Callable[[], Awaitable[int]], *numbers: signal.S
     status = 0
 
     async def obey(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
+        """End the work with the first signal; the next one ends the process as usual."""
         nonlocal status
         async for number in signals:
             status = 128 + number

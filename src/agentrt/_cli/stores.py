@@ -359,6 +359,10 @@ async def open_own_store(given: str | None) -> AsyncIterator[OwnStore | None]:
 
 
 async def _opened(stack: AsyncExitStack) -> Store | None:
+    """Open the first free file of a terminal's sessions, or return None with a warning.
+
+    Each terminal that is open has its own file, because one process at a time writes a file.
+    """
     for number in range(1, MAX_TERMINALS + 1):
         try:
             file = state_folder() / f"terminal-{number}.db"
@@ -392,6 +396,10 @@ def _send_home(file: Path, homes: dict[str, Path]) -> None:
 
 
 def _moved(source: StoreFile, session: str, home: Path) -> bool:
+    """Move a session to the file that all terminals read. Returns False if that is in use now.
+
+    It is deleted here only after it was stored there.
+    """
     try:
         with open_store_file(
             home, timeout_s=SHARED_FILE_WAIT_S if home == home_file() else 0

@@ -158,6 +158,7 @@ def escaped(json: str) -> str:
 
 
 def _visible(match: re.Match[str]) -> str:
+    """Return a visible character for a control character."""
     code = ord(match.group())
     if code == 0x0D:
         return ""  # belongs to CR LF; alone it would let a line be overwritten

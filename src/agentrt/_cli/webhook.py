@@ -83,6 +83,9 @@ class Webhook:
         """Ignore the store."""
 
     def _put(self, message: WebhookMessage) -> None:
+        """Queue a message; with too many waiting ones it is dropped, so that a session never waits
+        for it.
+        """
         try:
             self._send.send_nowait(message)
         except trio.WouldBlock:
@@ -175,6 +178,7 @@ class _SessionMessages(Observation):
         self._open.clear()
 
     def _message(self, kind: str, words: str, **fields: str) -> None:
+        """Send a message about the session; `words` follow its title in the text."""
         self._put(
             WebhookMessage(
                 event=kind,

@@ -135,6 +135,7 @@ class Owner:
         return [Leave(num)]
 
     def _lose(self) -> End:
+        """Count the lease as lost, and return the action that ends its work."""
         assert self.num is not None
         num, self.num = self.num, None
         self._ending.add(num)

@@ -108,6 +108,7 @@ def parse(said: str) -> PostgresServer:
 
 @contextlib.contextmanager
 def _psycopg() -> Iterator[None]:
+    """Turn a missing library into a `StoreError` that names the package to install."""
     try:
         yield
     except ImportError as error:

@@ -1,5 +1,13 @@
 """State of one client that outlives its connection: the answers to its commands, the tools that it
 runs, and its running commands.
+
+A client sends a command until it gets an answer, also on another connection or to another server.
+That is safe because of three memories, each of which covers one case: `_answers` has the commands
+that this server has seen, running or answered; `_unstored` those that were carried out and whose
+answers could not be stored; and the store has the answers of other servers and of earlier ones.
+
+A request is a generator of steps (`serve`). It runs synchronously until it has to wait for a job;
+from then on a task continues it, which does not end with the connection.
 """
 
 from __future__ import annotations
@@ -303,6 +311,10 @@ class Client:
             self._runtime.start_soon(self._serve, steps, job)
 
     async def _serve(self, steps: Steps[None], job: Job | None) -> None:
+        """Continue a request after each of its waits, until it ends.
+
+        Errors of a job are raised inside the steps, which handle them.
+        """
         while job is not None:
             error: Exception | None = None
             fields: CommandFields = {}
@@ -373,6 +385,7 @@ class Client:
             raise CommandRefused("limit", f"{MAX_JOBS} of your commands are already running")
 
     def _reply(self, frame: bytes) -> None:
+        """Send a frame to the client's connection, if it has one."""
         if self.viewer is not None:
             self.viewer.reply(frame)
 

@@ -2,7 +2,7 @@
 
 This module does no I/O and has no clock: inputs and times go in, the next state comes out. Each
 state that is not final stands for one action that the host performs (`operations.CommandRun`,
-`routing.RemoteCommand`); its result is the next input.
+`remote_command.RemoteCommand`); its result is the next input.
 
 Theory of operation
 -------------------
@@ -316,6 +316,8 @@ class IllegalInput(Exception):
 
 
 class _Row(Enum):
+    """The stored row of a command, as far as it is known here."""
+
     NONE = auto()
     OTHERS = auto()
     """Another process must carry it out."""
@@ -324,6 +326,8 @@ class _Row(Enum):
 
 
 class _Doubt(IntEnum):
+    """The traces that a command may have left at other servers."""
+
     NONE = 0
     ROW = 1
     """There may be a row."""
@@ -400,6 +404,7 @@ class CommandMachine:
                 self._late_at = now + OWNER_PATIENCE_S
 
     def _enter(self, state: CommandState, now: float) -> None:
+        """Change the state, and note the traces and times that go with the new one."""
         if state is CommandState.POSTING:
             self._doubt = max(self._doubt, _Doubt.ROW)
         elif state is CommandState.REMOTE and self.state is not CommandState.REMOTE:

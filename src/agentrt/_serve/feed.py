@@ -3,6 +3,15 @@
 The feed keeps the newest frames, up to the size of a viewer's outbox. A viewer has no queue of its
 own, only a position in the feed. So a viewer that does not read costs one number, and a viewer that
 lacks frames that are not kept starts again from a snapshot.
+
+Two costs are kept low. Encoding: an event is encoded when the first viewer takes it, and all
+viewers get the same bytes; if they know the same, they even get the same frame (`all_after`).
+Waking: a session's viewers are notified together, after a pause in proportion to the cost of the
+last time (`charge`), so an agent that writes single letters does not cost a frame for each.
+
+A viewer that lacks too much is *overtaken*. Sending it a snapshot while the agent writes fast would
+not help, because the snapshot is outdated before it is read; so it waits for the agent to pause, or
+for a time that its cost justifies (`_hold`), and all overtaken viewers get the same snapshot.
 """
 
 from __future__ import annotations
@@ -178,6 +187,11 @@ class Feed:
             each.discard(viewer)
 
     def _check_for_pause(self, now: float) -> None:
+        """Give overtaken viewers their snapshots, if the agent pauses or they have waited long
+        enough.
+
+        Otherwise look again later, less often the longer the agent has been active.
+        """
         waited = now - self._overtaken_at
         if now - self.changed_at >= self._pause() or waited >= self._hold():
             overtaken, self.overtaken = self.overtaken, set()
@@ -362,6 +376,9 @@ class Feed:
         return True
 
     def _encode(self, before: int, seq: int, event: Event) -> bytes:
+        """Encode an event as a frame. Without a gap before it, `since` is left out, as most events
+        have none.
+        """
         encoded = self.previews.event(event)
         if before == seq - 1:
             return b'%b%d,"event":%b}' % (self._head, seq, encoded)

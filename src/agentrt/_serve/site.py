@@ -2,6 +2,16 @@
 
 `/` is the page and `/page/…` its files; then there are `/healthz`, `/readyz`, and one WebSocket for
 each dialect.
+
+Each kind of request has its own way to show that it may: the page by a cookie, a WebSocket by a
+token or by a cookie with its key, and `/metrics` by a token for nothing else. `/healthz` and
+`/readyz` need none, because balancers have none, and reveal only the server's state. Every request
+for the page or a WebSocket must name the server by an accepted `Host`, so that a page of another
+site cannot reach it under that site's name (DNS rebinding).
+
+Signing in exchanges a ticket or a typed token for a cookie and a key. The key is in the fragment of
+the redirect, which browsers do not send to servers or proxies; the page stores it and removes it
+from the address bar.
 """
 
 from __future__ import annotations

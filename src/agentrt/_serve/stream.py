@@ -182,6 +182,7 @@ class Wire(trio.abc.Stream):
         return b""
 
     async def _receive(self) -> bytes:
+        """Return the bytes that came with the handshake first, then those of the stream."""
         if self._rest:
             await trio.lowlevel.checkpoint()
             data, self._rest = self._rest, b""

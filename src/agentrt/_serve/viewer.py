@@ -3,6 +3,10 @@
 A viewer has no socket. The connection passes each frame that arrives to `receive`, which never
 waits, and sends the result of `next_frame`, until that raises the `ConnectionRefusal` that ends the
 connection.
+
+A viewer pulls: nothing is queued for it but the answers to its own commands, which are bounded
+because the connection stops reading while too many are unsent (`caught_up`). Events stay in the
+feeds until the viewer makes a frame of them, so each frame is as current as when it is sent.
 """
 
 from __future__ import annotations
@@ -166,6 +170,7 @@ class Viewer(ABC):
         return self
 
     def __exit__(self, *exc: object) -> None:
+        """Close the viewer."""
         self.close()
 
     def _push(self) -> None:
@@ -173,6 +178,7 @@ class Viewer(ABC):
         self._lot.unpark_all()
 
     def _leave(self) -> None:
+        """Stop viewing all sessions, and wake the task that waits for frames."""
         for feed in list(self._places):
             self.unfollow(feed)
         self._lot.unpark_all()

@@ -46,6 +46,7 @@ async def not_ready(
 
 
 async def _answer(stream: trio.SocketStream, why: str) -> HttpResponse:
+    """Answer a request while the server is not ready: alive, but unavailable for now."""
     try:
         request = await read_request(stream)
     except BadRequest as error:

@@ -186,6 +186,7 @@ class _TerminalsAdapter:
     async def create(
         self, command: Sequence[str], *, cwd: str, env: Mapping[str, str], output_limit: int
     ) -> Terminal:
+        """Create a terminal in asyncio, and adapt that as well."""
         start = partial(self._terminals.create, cwd=cwd, env=env, output_limit=output_limit)
         return _TerminalAdapter(self._guest, await self._guest.call_back(start, command))
 

@@ -50,6 +50,9 @@ async def list_agents(config: Config, *, as_json: bool) -> int:
 
 
 async def _versions(found: list[FoundAgent]) -> dict[str, str | None]:
+    """Ask the installed agents for their versions, some at a time. None for one that
+    prints none.
+    """
     versions: dict[str, str | None] = {}
     limit = trio.CapacityLimiter(PARALLEL_PROGRAMS)
 

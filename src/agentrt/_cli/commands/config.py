@@ -128,6 +128,7 @@ def _agent(agent: Agent) -> dict[str, Any]:
 
 
 def _changes(settings: Struct | None, usual: Struct | None) -> dict[str, Any]:
+    """Return the settings that differ from the usual ones; all others would hide these."""
     if settings is None:
         return {}
     usual = usual or type(settings)()
@@ -152,6 +153,7 @@ def _stored(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _hidden(settings: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Replace the values of secret settings, in place."""
     for name in names:
         value = settings.get(name)
         if value:

@@ -193,6 +193,11 @@ async def _examine(agent: Agent, config: Config, bound: CommandTimeout) -> Agent
 
 
 async def _start_agent(setup: Setup, limits: Limits, finding: AgentFinding, began: float) -> None:
+    """Start an agent, end it again, and note its answers to the handshake.
+
+    Notices that need a login make the finding an error, although the agent has started: its first
+    prompt would fail.
+    """
     async with setup.open(deny_all, limits=limits, replay=False) as session:
         events = session.subscribe(after=0)
         finding.seconds = round(time.monotonic() - began, 2)

@@ -84,6 +84,7 @@ async def show(
 async def _open_share(
     setup: Setup, own: OwnStore | None, *, serve: bool
 ) -> AsyncIterator[Share | None]:
+    """Start a web server for the session with `--serve`; otherwise yield None."""
     if not serve:
         yield None
         return
@@ -98,6 +99,7 @@ def _can_move_cursor() -> bool:
 
 
 def _has_libraries() -> bool:
+    """True if the libraries for the screen are installed; they are an optional part of agentrt."""
     try:
         return all(importlib.util.find_spec(name) for name in ("prompt_toolkit", "rich"))
     except ModuleNotFoundError:

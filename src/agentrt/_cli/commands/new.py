@@ -190,6 +190,10 @@ def contents(name: str, agent: Agent) -> dict[str, str]:
 
 
 def _rules(agent: Agent) -> list[str]:
+    """Return the lines of the settings file for the permission rules.
+
+    A rule that could never apply to the agent becomes a comment with the reason.
+    """
     lines = [
         f"# Permission rules for {agent.title}. A request that matches no rule is rejected.\n",
         "# Try a rule: agentrt rules check 'Bash(rm:*)' 'make clean && rm -rf build'\n",

@@ -56,6 +56,11 @@ async def replay_on_page(file: str, *, session: str, speed: float, port: int) ->
 
 
 async def _serve(recorded: Replay, port: int) -> None:
+    """Replay the recording on the page, from the moment at which the first browser has opened the
+    link.
+
+    Viewers get read-only links: the recorded host decides, not they.
+    """
     security = Security(viewer_token=secrets.token_urlsafe(32))
     async with (
         bare_errors(),
@@ -73,6 +78,7 @@ async def _serve(recorded: Replay, port: int) -> None:
 
 
 async def _print_links(site: Site) -> None:
+    """Print a link, and a new one each time a link was used."""
     words = "agentrt: open"
     while True:
         print(f"{words} {site.link('viewer')}", flush=True)

@@ -40,6 +40,7 @@ async def run(command: list[str], config: Config, cwd: str, agent: Agent | None)
     name = "" if agent is None else agent.name
 
     async def inside() -> int:
+        """Run the command. An interrupt goes to the command, which may handle it."""
         with trio.open_signal_receiver(signal.SIGINT) as interrupts:
             status = await run_in_sandbox(
                 command, sandbox, cwd=cwd, env=env, agent=name, interrupts=interrupts

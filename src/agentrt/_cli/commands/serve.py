@@ -275,6 +275,9 @@ async def _open_tracing(config: Config) -> AsyncIterator[OpenTelemetry | None]:
 
 
 async def _print_links(site: Site, viewers: bool, life_s: float | None) -> None:
+    """Print a link, and a new one when it was used or has expired. `life_s`: its life in seconds;
+    None: no limit.
+    """
     words = "agentrt: open"
     while True:
         print(f"{words} {site.link()}", flush=True)

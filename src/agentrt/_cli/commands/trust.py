@@ -128,6 +128,10 @@ def examine(records: TrustRecords, folder: str, agents: Sequence[Agent]) -> list
 
 
 def _decision(scan: ProjectScan, record: TrustRecord | None) -> Decision:
+    """Return the state of a decision about the files as they are now.
+
+    A stored decision holds only for the content that it was made about.
+    """
     if scan.problem:
         return "cannot be shown"
     if record is None:
@@ -169,6 +173,7 @@ def _print_files(found: Sequence[FolderReport]) -> None:
 
 
 def _print_text(old: str | None, new: str) -> None:
+    """Print a file, or its changes since the decision, with all control characters visible."""
     if old is None or old == new:
         lines: Sequence[str] = new.splitlines()
     else:

@@ -253,6 +253,9 @@ class Asker:
     # --- one question after the other
 
     def _next(self) -> None:
+        """Show the next question, unless one is shown. Requests that cannot be asked here are
+        rejected.
+        """
         while self._current is None and self._waiting:
             request = self._waiting.popleft()
             item = self._view.asked_about(request.item)
@@ -282,6 +285,7 @@ class Asker:
             self._show(question)
 
     def _over(self) -> None:
+        """Remove the question from the display, and stop a line that is being read for it."""
         self._current = None
         self._shows.over()
         if self._reading is not None:
@@ -305,6 +309,7 @@ class Asker:
         self._ask(self._pages.first())
 
     def _paged(self, lines: list[str]) -> Pages:
+        """Divide a question's subject into pages; the last one leaves room for the answers."""
         assert self._current is not None
         columns, rows = self._shows.size
         room = rows - FRAME_ROWS - len(self._current[1].offered(columns))

@@ -1,8 +1,16 @@
 """An interactive session, independent of its display.
 
 It opens one session after the other, sends the typed prompts, stops turns and leaves. Waiting
-prompts are in the session's queue. `repl.py` displays it line by line, `screen/` with a prompt that
-stays in place.
+prompts are in the session's queue. `line_mode` displays it line by line, `screen/repl` with a
+prompt that stays in place.
+
+The rules of the keyboard are here, so that both displays obey the same ones. A line is an answer, a
+prompt, a slash command, a shell command (`!`) or, if it is empty, the continuation of a paused
+queue. Ctrl-C stops the running turn; a second one ends an agent that does not stop; and if nothing
+runs, two within `DOUBLE_PRESS_S` leave.
+
+A session is left by setting `left`: with the next setup, for another session, or with an exit
+status. Lines that are typed while none is open are kept (`early`) and sent to the next one.
 """
 
 from __future__ import annotations
@@ -339,6 +347,10 @@ class Repl(ABC):
     async def _show(
         self, events: AsyncIterator[Event], asker: Asker, note: SessionRecorder
     ) -> None:
+        """Show the events of the session until it ends.
+
+        Reading pauses while too much output waits to be displayed.
+        """
         own = self.source.own
         async for event in events:
             self.view.take(event)
@@ -355,6 +367,9 @@ class Repl(ABC):
 
     @staticmethod
     def _policy_of(setup: Setup) -> Policy:
+        """Return the policy for a person at the terminal, who is asked unless the settings
+        decide.
+        """
         return setup.policy(setup.config.permissions.mode or "ask", attended=True)
 
     @property
@@ -363,6 +378,7 @@ class Repl(ABC):
         return self._stderr.decode(errors="replace")
 
     def _keep_stderr(self, data: bytes) -> None:
+        """Keep the end of the agent's standard error, for an error message."""
         self._stderr += data
         del self._stderr[:-STDERR_BYTES]
 
@@ -474,6 +490,7 @@ class Repl(ABC):
             self.submit(line)
 
     async def _obey_command(self, command: SlashCommand, argument: str) -> None:
+        """Run a command, and report its error instead of ending the session."""
         try:
             await command.run(self, argument)
         except AgentrtError as error:

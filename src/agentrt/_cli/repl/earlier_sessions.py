@@ -91,6 +91,10 @@ async def _setup_of(past: EarlierSession, setup: Setup, own: OwnStore | None) ->
 
 
 def _stored_here(setup: Setup) -> tuple[list[StoredRef], list[StoreError]]:
+    """Return the stored sessions of the folder, and the errors of stores that cannot be read.
+
+    One more than is listed is requested, to see if there are more.
+    """
     return kept_sessions(
         store_files(setup.store, setup.config),
         cwd=os.path.abspath(setup.cwd),
@@ -99,6 +103,7 @@ def _stored_here(setup: Setup) -> tuple[list[StoredRef], list[StoreError]]:
 
 
 def _past(ref: StoredRef) -> EarlierSession:
+    """Return a stored session as an entry of the list."""
     entry = ref.entry
     title = entry.title or entry.prompt
     return EarlierSession(
@@ -184,6 +189,7 @@ def _named(setup: Setup, prefix: str) -> list[EarlierSession]:
 
 
 def _ago(when: float | None, now: float) -> str:
+    """Return a time in words, in its largest unit."""
     if when is None:
         return "some time ago"
     seconds = max(0, int(now - when))

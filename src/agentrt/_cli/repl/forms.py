@@ -110,6 +110,7 @@ class FormField:
         return value
 
     def _within(self, value: float, low: str, high: str, unit: str) -> None:
+        """Raise `InvalidValue` if a value or a length is outside the limits of the schema."""
         least, most = self._schema.get(low), self._schema.get(high)
         if isinstance(least, int | float) and value < least:
             raise InvalidValue(f"At least {least}{unit}.")
@@ -117,6 +118,7 @@ class FormField:
             raise InvalidValue(f"At most {most}{unit}.")
 
     def _chosen(self, text: str) -> Any:
+        """Return the value of a choice, given by its number, its value or its name."""
         if text.isdecimal() and 1 <= int(text) <= len(self._choices):
             return self._choices[int(text) - 1][0]
         for value, name, _ in self._choices:

@@ -127,6 +127,7 @@ def _texts(item: Item) -> Iterator[tuple[str, str]]:
 
 
 def _match(label: str, match: re.Match[str]) -> list[Run]:
+    """Return a place where the text occurs, with some text around it."""
     line, start, end = match.string, match.start(), match.end()
     before = line[max(0, start - CONTEXT_CHARS) : start].lstrip()
     after = line[end : end + CONTEXT_CHARS].rstrip()
@@ -172,6 +173,7 @@ def _answers(items: Iterable[Item]) -> list[str]:
 
 
 def _code_blocks(answer: str) -> Iterator[str]:
+    """Yield the fenced code blocks of an answer, without the fences."""
     fence, lines = "", list[str]()
     for line in answer.split("\n"):
         mark = _FENCE.match(line)

@@ -105,6 +105,9 @@ class Shell:
         return ShellOutput(self.command, status, "\n".join(self._shown))
 
     async def _read(self, process: trio.Process) -> None:
+        """Show the output as it comes. Rows that can still change are printed when they cannot any
+        more.
+        """
         assert process.stdout is not None
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         async for data in process.stdout:
@@ -117,6 +120,7 @@ class Shell:
         self._show(lines)
 
     def _signal(self, number: int) -> None:
+        """Send a signal to the command's whole process group."""
         if self._process is not None:
             try:
                 os.killpg(self._process.pid, number)

@@ -122,6 +122,9 @@ class LocalSource(SessionSource):
                 report(told)
 
     def resuming(self, session: SessionView, setup: Setup) -> Setup:
+        """Return the setup that resumes a session: from the store, else by the agent's own id if it
+        can.
+        """
         if self.own is not None and (ref := self.own.ref_of(session, setup.cwd)) is not None:
             return setup.resuming(ref, setup.agent)
         resume = session.agent_session if session.capabilities.get("resume") else None

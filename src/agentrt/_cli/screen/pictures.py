@@ -63,6 +63,7 @@ def picture(image: Image, protocol: PictureProtocol, columns: int, rows: int) ->
 
 
 def _kitty(encoded: str, width: int, height: int) -> str:
+    """Return the control sequences of the kitty graphics protocol, in pieces of limited size."""
     pieces = [encoded[at : at + _CHUNK_CHARS] for at in range(0, len(encoded), _CHUNK_CHARS)]
     # q=2: the terminal must not answer, because the answer would arrive as keys.
     head = f"a=T,f=100,q=2,C=1,c={width},r={height},"
@@ -93,6 +94,7 @@ def _size(data: bytes) -> tuple[int, int] | None:
 
 
 def _jpeg_size(data: bytes) -> tuple[int, int] | None:
+    """Return width and height of a JPEG image, from its frame header; None if it has none."""
     at = 2
     while at + 9 <= len(data) and data[at] == 0xFF:
         marker, length = data[at + 1], int.from_bytes(data[at + 2 : at + 4], "big")

@@ -33,6 +33,7 @@ async def edit(text: str) -> str:
 
 
 def _editor() -> list[str]:
+    """Return the command of the user's editor. Raises `ValueError` if none is found."""
     wanted = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if wanted:
         return shlex.split(wanted)

@@ -90,6 +90,7 @@ def _mode_parts(modes: Modes | None) -> list[tuple[int, str, str]]:
 
 
 def _usage(usage: Usage | None) -> list[str]:
+    """Return the usage in a few words: the used part of the context, and the cost."""
     parts: list[str] = []
     if usage is None:
         return parts

@@ -62,6 +62,9 @@ def chosen_looks(colors: Mapping[ColorRole, str]) -> dict[str, Look]:
 
 
 def _look(role: ColorRole, words: str) -> Look:
+    """Return the look for words of the configuration, for both ways of drawing. Raises
+    `ConfigError`.
+    """
     sgr, style, colour = [], [], False
     for word in words.casefold().split():
         name = word.removeprefix("bright-")

@@ -51,6 +51,9 @@ def _shows(preview: Block, block: Block) -> bool:
 
 
 def _begins(preview: Any, whole: Any) -> bool:
+    """True if a preview is one of the whole value: complete members are equal, cut texts its
+    beginning.
+    """
     if not isinstance(preview, dict) or not isinstance(whole, dict):
         return bool(preview == whole)
     cuts = preview.get("_cut", {})
@@ -68,6 +71,7 @@ def _begins(preview: Any, whole: Any) -> bool:
 
 
 def _cuts(value: Any) -> Iterator[Cut]:
+    """Yield the cuts in a value that have a place, so that their contents can be requested."""
     if isinstance(value, list | tuple):
         for each in value:
             yield from _cuts(each)
