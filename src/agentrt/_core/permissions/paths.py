@@ -86,7 +86,7 @@ class PathPattern:
 
     @cached_property
     def _folded(self) -> PathPattern:
-        """The same pattern in lower case."""
+        """The pattern in lower case, for comparisons that ignore case."""
         return PathPattern(self._text.casefold())
 
     @property
