@@ -450,6 +450,7 @@ def _merged_sandbox(first: JsonObject, second: JsonObject) -> JsonObject:
 
 
 def _user_path(env: Mapping[str, str]) -> Path:
+    """Return the path of the user's file: from `AGENTRT_CONFIG`, or in the configuration folder."""
     if named := env.get(PREFIX + "CONFIG"):
         return Path(named)
     given = env.get("XDG_CONFIG_HOME")
@@ -457,11 +458,13 @@ def _user_path(env: Mapping[str, str]) -> Path:
 
 
 def _project_path(cwd: Path) -> Path | None:
+    """Return the file in `cwd` or the nearest folder above it; None if all are without one."""
     folders = [cwd.resolve(), *cwd.resolve().parents]
     return next((f / PROJECT_FILE for f in folders if _is_file(f / PROJECT_FILE)), None)
 
 
 def _is_file(path: Path) -> bool:
+    """Return True for a file; False if it cannot be examined."""
     try:
         return path.is_file()
     except OSError:  # a parent folder that this user may not search
@@ -469,6 +472,11 @@ def _is_file(path: Path) -> bool:
 
 
 def _read(path: Path, *, missing_ok: bool = True) -> _File:
+    """Read and check a file. An absent one has no settings. Raises `ConfigError`.
+
+    Its size and the dots in a line are limited, because a project's file is read before anything is
+    trusted.
+    """
     try:
         with path.open("rb") as file:
             data = file.read(CONFIG_FILE_BYTES + 1)
@@ -529,6 +537,7 @@ def _without_risks(project: _File, user: _File) -> tuple[_File, list[str]]:
 
 
 def _from_environment(env: Mapping[str, str]) -> _File:
+    """Return the settings of the environment variables. Raises `ConfigError`."""
     file = _File()
     if agent := env.get(PREFIX + "AGENT"):
         file.agent = agent
@@ -610,6 +619,10 @@ def _checked(source: str, settings: JsonObject) -> _File:
 
 
 def _check_tables(file: _File, source: str) -> _File:
+    """Check the values in the tables of a file. Raises `ConfigError`, which names the setting.
+
+    The tables stay plain dicts: only what is set may replace the settings of another source.
+    """
     file.limits = _without_none(file.limits)
     _convert(file.limits, Limits, source, "limits")
     permissions = _convert(file.permissions, PermissionSettings, source, "permissions")
@@ -648,6 +661,7 @@ def _check_tables(file: _File, source: str) -> _File:
 
 
 def _check_tenant(name: str, table: TenantTable, place: str) -> None:
+    """Check a tenant of the server. Raises `ConfigError`."""
     try:
         table.tenant(name)
     except ValueError as error:
@@ -657,6 +671,7 @@ def _check_tenant(name: str, table: TenantTable, place: str) -> None:
 
 
 def _check_rules(texts: Sequence[str], place: str, *, denies: bool) -> None:
+    """Check permission rules. Raises `ConfigError`."""
     if not texts:
         return
     from .permissions.rules import PermissionRule  # slow to import
@@ -676,6 +691,10 @@ def _without_none(table: JsonObject) -> JsonObject:
 def _convert(
     settings: JsonObject, type: type[T], source: str, table: str = "", *, strict: bool = True
 ) -> T:
+    """Return a table as this type. Raises `ConfigError` with the setting's name.
+
+    Not `strict`: texts are converted to numbers and truth values, as the environment needs it.
+    """
     try:
         return msgspec.convert(settings, type, strict=strict)
     except msgspec.ValidationError as error:
@@ -758,4 +777,5 @@ def _agent(name: str, settings: JsonObject) -> Agent:
 
 
 def _words(command: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words of a command; a string is split as a shell does it. Raises `ValueError`."""
     return tuple(shlex.split(command)) if isinstance(command, str) else command

@@ -41,6 +41,7 @@ class AgentrtError(Exception):
     """Base class of all errors that agentrt raises on purpose."""
 
     def __reduce__(self) -> tuple[Any, ...]:
+        """Support `pickle` for subclasses, whose constructors take other arguments than `args`."""
         return _again, (type(self), self.args), self.__dict__
 
 

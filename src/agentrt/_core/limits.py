@@ -230,6 +230,10 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     def __post_init__(self) -> None:
+        """Raise `ValueError` for a value that is not a usable number.
+
+        The defaults are not checked again: an identity test for each field makes this cheap.
+        """
         for name, default in _DEFAULTS:
             value = getattr(self, name)
             if value is default or (value is None and name in _OPTIONAL):
@@ -242,6 +246,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def _wanted(name: str) -> str:
+    """Return the values that a limit can have, in words."""
     kind = "a whole number, 0 or more" if name in _COUNTS else "a number of seconds, 0 or more"
     return f"{kind}, or None for no limit" if name in _OPTIONAL else kind
 

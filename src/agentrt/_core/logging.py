@@ -158,6 +158,11 @@ class _Own(logging.Filter):
     """Filter for agentrt's own records: adds their scope and redacts secrets."""
 
     def filter(self, record: logging.LogRecord) -> bool:
+        """Add the session's fields, and redact secrets. Returns True: no record is left out.
+
+        The exception is formatted here, so that each handler gets the redacted text: a formatter of
+        the standard library uses `exc_text` if it is set.
+        """
         scope = _current.get()
         if scope is not None:
             vars(record).update(scope.fields)
@@ -180,6 +185,7 @@ class _PrintFailures(logging.Handler):
     """
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Print an exception unless a logger on the way to the root has another handler."""
         logger: logging.Logger | None = logging.getLogger(record.name)
         while logger is not None:
             if any(each is not self for each in logger.handlers):
@@ -195,12 +201,17 @@ def get_logger(name: str) -> logging.Logger:
 
 
 def _redaction(env: Mapping[str, str]) -> Redaction:
+    """Return the redaction of the values of variables with secret names."""
     from .trace.redact import Redaction  # compiling its patterns takes 9 ms of the start
 
     return Redaction(value for name, value in env.items() if has_secret_name(name))
 
 
 def _outside() -> Redaction:
+    """Return the redaction for records outside of sessions.
+
+    The environment is read each time: the program may have changed it.
+    """
     return _redaction(os.environ)
 
 

@@ -414,17 +414,23 @@ class AcpRequests:
             self._close(key, error_line(request.id, error))
 
     def _close(self, key: str, line: bytes) -> None:
+        """Forget a request, and send its answer."""
         # The line is encoded already: a request whose answer cannot be encoded stays open.
         self._remove(key)
         self._channel.write(line)
 
     def _add(self, request: _OpenAcpRequest) -> str:
+        """Note an open request under a new key, and return the key.
+
+        The agent's own id is not the key, because the agent may use an id twice.
+        """
         key = self._new_key()
         self._open[key] = request
         self._keys.setdefault((type(request.id), request.id), []).append(key)
         return key
 
     def _remove(self, key: str) -> _OpenAcpRequest:
+        """Forget a request. File requests that waited for it may then be passed on."""
         request = self._open.pop(key)
         named = type(request.id), request.id
         self._keys[named].remove(key)
@@ -437,9 +443,11 @@ class AcpRequests:
         return request
 
     def _refuse(self, request: JsonRpcRequest, code: int, message: str) -> None:
+        """Answer a request with an error, without opening it."""
         self._channel.write(error_line(request.id, JsonRpcError(code, message)))
 
     def _offers(self, method: str) -> bool:
+        """Return True if the agent may send this request: its method is served, and was offered."""
         files, offered = self._offered.fs, self._offered
         if method not in self.methods:
             return False

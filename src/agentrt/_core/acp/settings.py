@@ -156,6 +156,7 @@ class AcpSettings:
             return self._set(session, option, model)
 
         def apply(result: Any) -> None:
+            """Set the current model after a successful answer."""
             if self.models is not None:
                 self.models.current_model_id = model
 
@@ -178,11 +179,15 @@ class AcpSettings:
         return self._set(session, option, value)
 
     def _check_mode(self, mode: str) -> None:
+        """Raise `UnsupportedSetting` with the reason if the mode may not be chosen here."""
         if mode in self._refused_modes:
             raise UnsupportedSetting(self._refused_modes[mode])
 
     def _set(self, session: str, option: ConfigOption, value: str | bool) -> AcpSettingChange:
+        """Return the request that sets a configuration option."""
+
         def apply(result: Any) -> None:
+            """Take all options from the answer; if the agent leaves them out, only this one."""
             try:
                 self.options = self.wire.read_options(result)
             except ValidationError:  # the complete list is required, but some agents do not send it

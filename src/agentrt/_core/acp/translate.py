@@ -159,6 +159,7 @@ _GEMINI = {"input_tokens": "input_tokens", "output_tokens": "output_tokens"}
 
 
 def _counts(reported: JsonObject, names: dict[str, str]) -> Usage:
+    """Return the counts that are integers. Anything else in the agent's data is ignored."""
     usage = Usage()
     for ours, theirs in names.items():
         if type(count := reported.get(theirs)) is int:
@@ -167,11 +168,13 @@ def _counts(reported: JsonObject, names: dict[str, str]) -> Usage:
 
 
 def _totalled(usage: Usage) -> Usage:
+    """Set the total of a usage whose agent reports none."""
     usage.total_tokens = (usage.input_tokens or 0) + (usage.output_tokens or 0)
     return usage
 
 
 def _sum(usages: list[Usage]) -> Usage:
+    """Return the sum of usages. A count that no usage has stays unknown (None)."""
     total = Usage()
     for name in _QWEN:
         known = [n for usage in usages if (n := getattr(usage, name)) is not None]

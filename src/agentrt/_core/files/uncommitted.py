@@ -103,6 +103,11 @@ class _Comparison:
     def __init__(
         self, folder: str, root: str, git_dir: str, common: str, own: str, timeout_s: float
     ) -> None:
+        """Note the places; `compare` does the work.
+
+        `git_dir`: the git directory of this working tree, `common` that of the whole repository;
+        they differ in a linked working tree. `own`: an empty folder for the temporary repository.
+        """
         self._root = root
         self._git_dir = git_dir
         self._common = common
@@ -111,6 +116,11 @@ class _Comparison:
         self._within = os.path.relpath(folder, root)
 
     def compare(self) -> ComparedFolder:
+        """Return the difference. Raises `FilesError`.
+
+        New files are added to the temporary index without content (`--intent-to-add`): git diff
+        then shows them as added.
+        """
         commit = self._commit()
         self._create(commit)
         tree = commit or self._git("hash-object", "-t", "tree", "--stdin").decode().strip()
@@ -167,6 +177,10 @@ class _Comparison:
             self._git("read-tree", tree)
 
     def _untracked(self) -> list[bytes]:
+        """Return the new files that are not ignored, at most `MAX_SHOWN_FILES`.
+
+        A name with a slash at its end is another repository, of which git lists no files.
+        """
         words = ("ls-files", "-z", "--others", "--exclude-standard", "--", self._within)
         names = [each for each in self._git(*words).split(b"\0") if each]
         return [name for name in names if not name.endswith(b"/")][:MAX_SHOWN_FILES]
@@ -192,6 +206,13 @@ class _Comparison:
         return changed, left_out[:MAX_SHOWN_FILES]
 
     def _patches(self, tree: str, changed: dict[bytes, bytes]) -> Iterator[ComparedFile]:
+        """Yield the patch of each file.
+
+        `changed` has the kinds of difference by name, in git's order.
+
+        One git command makes all patches, which begin in the same order. Beyond `MAX_PATCH_BYTES`
+        they are cut off.
+        """
         text = self._git(*_COMPARISON, tree, "--", *changed)[:MAX_PATCH_BYTES]
         parts = iter(_FILE.split(text)[1:])
         for name, kind in changed.items():

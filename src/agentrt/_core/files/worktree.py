@@ -4,6 +4,11 @@ A working tree starts with the files as they are now, including everything that 
 Its changes come back as one patch, all or nothing. No hook, filter or monitor of the repository
 runs: files are copied byte for byte through checkpoints (`shadow.py`). The index, HEAD, branches
 and stash of the repository do not change.
+
+The changes of a working tree are the difference from its *base*: the checkpoint of its files when
+it was made, or when changes were last brought back. The record `ROOT.json` keeps the base, so that
+another process can continue the working tree after this one has died; the lock `ROOT.lock` keeps
+two processes from using it together. Both are next to the folder, not in it.
 """
 
 from __future__ import annotations
@@ -140,6 +145,12 @@ class Worktree:
     # --- in a thread
 
     def _branch(self, name: str) -> None:
+        """Make a branch with up to two commits. Raises `FilesError`. Runs in a thread.
+
+        The files are in the checkpoints' repository, so their objects are copied first. The old
+        value of 40 zeros makes git refuse a branch that exists. Both work only in a repository
+        whose object names are SHA-1.
+        """
         ref = f"refs/heads/{name}"
         self._git("check-ref-format", ref)
         base, now = self._saved.tree_of(self._base), self._saved.take().tree
@@ -169,6 +180,7 @@ class Worktree:
         )
 
     def _entries(self, tree: str) -> list[bytes]:
+        """Return the entries of a tree and the trees in it, in the format of `git ls-tree`."""
         return self._git("ls-tree", "-r", "-z", "--full-tree", tree).split(b"\0")[:-1]
 
     def _tree_with(self, tree: str, entries: bytes) -> str:
@@ -180,10 +192,12 @@ class Worktree:
             return self._git("write-tree", env=index).decode().strip()
 
     def _changes(self) -> list[FileChange]:
+        """Return the differences from the base. Runs in a thread."""
         return self._saved.patch(self._base).changes
 
     @property
     def _saved(self) -> FolderCheckpoints:
+        """The checkpoints of the working tree, once it is open."""
         assert self._files is not None
         return self._files
 
@@ -255,12 +269,17 @@ class Worktree:
             raise FilesError(f"copy: {name!r} cannot be copied: {error}") from error
 
     def _mark(self) -> None:
+        """Make the present files the base, and write the record.
+
+        The record is replaced as a whole, so a process that dies here leaves the earlier one.
+        """
         self._base = self._saved.record(self._saved.take(), "before").number
         new = Path(f"{self._record}.new")
         new.write_bytes(msgspec.json.encode(_Record(self._head, self._base)))
         os.replace(new, self._record)
 
     def _apply(self) -> list[FileChange]:
+        """Apply the changes to the original folder, and make the present files the base."""
         patch = self._saved.patch(self._base)
         if patch.changes:
             FolderCheckpoints(self._origin, self._limits).apply(patch)
@@ -268,6 +287,11 @@ class Worktree:
         return patch.changes
 
     def _remove(self) -> None:
+        """Remove the working tree, its checkpoints, its record and its lock. Runs in a thread.
+
+        Git may refuse, for example if the repository is gone; the folder is then removed without
+        it.
+        """
         with suppress(FilesError):
             self._git("worktree", "remove", "--force", "--force", self.root)
         if os.path.isdir(self.root):
@@ -282,6 +306,7 @@ class Worktree:
         return self._limits.checkpoint_timeout_s
 
     def _git(self, *words: str, input: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
+        """Run git in the original repository. Raises `FilesError`."""
         return run_git(
             *words, cwd=self._origin, env=env or {}, input=input, timeout_s=self._timeout_s
         )

@@ -209,6 +209,7 @@ def cause_of(code: str, message: str, data: Any = None) -> Cause | None:
 
 
 def _phrase_cause(words: str, table: tuple[tuple[str, Cause], ...]) -> Cause | None:
+    """Return the cause of the first phrase of a table that occurs in the message, or None."""
     return next((cause for part, cause in table if part in words), None)
 
 

@@ -367,10 +367,15 @@ _WANTED = "a str, a content block (Text, Image, …), a dict in ACP's shape, or 
 
 
 def _named(value: object) -> str:
+    """Return the type and the start of a value, for an error message."""
     return f"{type(value).__name__} ({value!r:.60})"
 
 
 def _text(text: str) -> Text:
+    """Return a text block.
+
+    Raises `LocalProtocolError` for a lone surrogate, which UTF-8 cannot encode.
+    """
     if not text.isascii():
         try:
             text.encode()
@@ -491,6 +496,7 @@ class GrowingText:
         return self._text[start:end]
 
     def __str__(self) -> str:
+        """Return the whole text, and keep it in place of its pieces."""
         if self._parts:
             if self._text:
                 self._lengthen()
@@ -501,6 +507,10 @@ class GrowingText:
         return self._text
 
     def _lengthen(self) -> None:
+        """Move the pieces into `_text`, and set the size at which this is due again.
+
+        The text grows by an eighth each time, within `MIN_GROWTH_CHARS` and `MAX_GROWTH_CHARS`.
+        """
         # CPython extends a string in place if there is no other reference to it.
         text, self._text = self._text, ""
         text += "".join(self._parts)

@@ -683,6 +683,7 @@ def cut_task(task: Task) -> Task:
 
 
 def _choices(choices: list[Choice]) -> list[Choice]:
+    """Apply the limits to choices; one with a long id is left out, as a cut id would be wrong."""
     return [
         replace(
             choice,

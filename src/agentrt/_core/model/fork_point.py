@@ -73,6 +73,7 @@ def shown_until(state: SessionState, at: str | None) -> list[Item]:
 
 
 def _roots(state: SessionState) -> list[Item]:
+    """Return the items of the conversation without those of sub-agents, in order."""
     return [item for item in state.items.values() if item.parent is None]
 
 

@@ -69,12 +69,14 @@ class PromptQueue:
         self._ready = 0  # the number of ready prompts, which are at the front
 
     def __len__(self) -> int:
+        """Return the number of prompts, paused ones included."""
         return len(self.waiting)
 
     def __iter__(self) -> Iterator[TurnMachine]:
         return iter(self.waiting)
 
     def __contains__(self, turn: TurnMachine) -> bool:
+        """Return True if the prompt waits. Turns are compared by identity."""
         return turn in self.waiting
 
     @property

@@ -243,6 +243,11 @@ class guard:
     __slots__ = ("_shared",)
 
     async def __aenter__(self) -> str:
+        """Start the guard program, or share the one that runs. Returns the token of the run.
+
+        Agents get the token in their environment, by which the guard finds their processes. It is
+        returned even where no guard program can run.
+        """
         shared = _current.get()
         if shared is None:
             shared = _Guard()
@@ -264,6 +269,7 @@ class guard:
         return shared.token
 
     async def __aexit__(self, *raised: object) -> None:
+        """End the guard program with its last user."""
         shared = self._shared
         shared.users -= 1
         if not shared.users:
@@ -287,10 +293,12 @@ class keep_guard:
         self._services = services
 
     def __enter__(self) -> None:
+        """Begin to watch the guard program, if there is one."""
         if self._shared is not None:
             self._shared.keep(self._services)
 
     def __exit__(self, *raised: object) -> None:
+        """End the watch, which another block may continue."""
         if self._shared is not None:
             self._shared.end_keeping(self._services)
 

@@ -225,6 +225,7 @@ class ReadEnd:
         """After `cut`: the number of bytes that are still to be read."""
 
     def read_nowait(self) -> bytes | None:
+        """As `Readable.read_nowait`. A pipe that the system cannot read counts as ended."""
         wanted = READ_BYTES if self._left is None else min(self._left, READ_BYTES)
         if not wanted:
             return b""
@@ -240,6 +241,7 @@ class ReadEnd:
         return data
 
     async def wait_readable(self) -> None:
+        """As `Readable.wait_readable`. After `cut` there is nothing to wait for."""
         if self._left is not None:
             await trio.lowlevel.checkpoint()
             return

@@ -179,6 +179,7 @@ class AgentProcess:
     # --- streams
 
     def write_nowait(self, data: bytes | memoryview) -> int:
+        """As `Transport.write_nowait`. The pipe is written directly, without a buffer of Trio."""
         try:
             return os.write(self._stdin.fileno(), data)
         except BlockingIOError:
@@ -187,6 +188,7 @@ class AgentProcess:
             raise trio.BrokenResourceError from error
 
     async def wait_writable(self) -> None:
+        """As `Transport.wait_writable`."""
         if (fd := self._stdin.fileno()) < 0:
             await trio.lowlevel.checkpoint()
             return
@@ -198,11 +200,13 @@ class AgentProcess:
             raise trio.BrokenResourceError from error
 
     def close_stdin(self) -> None:
+        """As `Transport.close_stdin`. The first call is reported to the watcher."""
         if self._stdin.fileno() >= 0:
             self._report("stdin_closed")
         self._stdin.close()
 
     def stderr_tail(self) -> str:
+        """As `Transport.stderr_tail`."""
         self._take_stderr()
         return self._tail.decode(errors="replace")
 
@@ -219,11 +223,13 @@ class AgentProcess:
         return self._returncode
 
     async def wait(self) -> int:
+        """As `Transport.wait`."""
         await self._exited.wait()
         assert self._returncode is not None
         return self._returncode
 
     async def note(self) -> None:
+        """As `Transport.note`."""
         await self._tree.note()
 
     def interrupt(self) -> None:
@@ -239,12 +245,14 @@ class AgentProcess:
                 pass  # it belongs to another user now: wait for the turn to end, then for its exit
 
     def terminate(self) -> None:
+        """As `Transport.terminate`. The signal is reported, and logged if the agent runs."""
         self._report("signal", signal="SIGTERM")
         if self._returncode is None:
             self._log_signal(logging.INFO, "SIGTERM")
         self._tree.terminate()
 
     async def wait_tree(self) -> None:
+        """As `Transport.wait_tree`."""
         await self._tree.wait(self._exited)
 
     async def kill_tree(self) -> None:

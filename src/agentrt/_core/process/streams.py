@@ -102,6 +102,7 @@ class StreamTransport:
     # --- the `Transport` interface
 
     def read_nowait(self) -> bytes | None:
+        """As `Readable.read_nowait`. Data from before the end is returned first."""
         if not self._in:
             return b"" if self._eof else None
         data = bytes(self._in[:READ_BYTES])
@@ -110,12 +111,14 @@ class StreamTransport:
         return data
 
     async def wait_readable(self) -> None:
+        """As `Readable.wait_readable`."""
         if self._in or self._eof:
             await trio.lowlevel.checkpoint()
         else:
             await self._to_read.park()
 
     def write_nowait(self, data: bytes | memoryview) -> int:
+        """As `Transport.write_nowait`. The data is only buffered; `write` sends it."""
         if self._lost or self._closing or self.returncode is not None:
             raise trio.BrokenResourceError("the connection to the agent has ended")
         taken = data[: max(0, BUFFER_BYTES - len(self._out))]
@@ -124,24 +127,29 @@ class StreamTransport:
         return len(taken)
 
     async def wait_writable(self) -> None:
+        """As `Transport.wait_writable`."""
         if self._lost or self.returncode is not None or len(self._out) < BUFFER_BYTES:
             await trio.lowlevel.checkpoint()
         else:
             await self._written.park()
 
     def close_stdin(self) -> None:
+        """End the sending direction after the buffered data was sent."""
         self._closing = True
         self._to_write.unpark_all()
 
     async def wait(self) -> int:
+        """Wait for the end of the connection, in place of the exit of a process."""
         await self._over.wait()
         assert self.returncode is not None
         return self.returncode
 
     def stderr_tail(self) -> str:
+        """Return the connection's own message about its end; there is no standard error output."""
         return self._why
 
     async def note(self) -> None:
+        """Do nothing: the agent's processes are not on this machine."""
         await trio.lowlevel.checkpoint()
 
     def interrupt(self) -> None:
@@ -152,9 +160,11 @@ class StreamTransport:
         self._end(-9)
 
     async def wait_tree(self) -> None:
+        """Wait for the end of the connection: more is not known about the agent's processes."""
         await self._over.wait()
 
     async def kill_tree(self) -> None:
+        """Cut the connection, as `terminate` does."""
         self._end(-9)
         await trio.lowlevel.checkpoint()
 

@@ -122,6 +122,10 @@ class AccessDesk:
             )
 
     def _send(self, request: AccessRequest) -> bool:
+        """Send a question to the session.
+
+        Returns False if too many wait, or if it is not listening.
+        """
         try:
             self._questions_in.send_nowait(request)
         except (trio.WouldBlock, trio.BrokenResourceError):

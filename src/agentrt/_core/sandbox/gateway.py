@@ -43,12 +43,18 @@ class Gateway:
         self._model = [] if self._policy.network == "none" else [HostPattern(h) for h in hosts]
 
     def _is_listed(self, host: str, port: int) -> bool:
+        """Return True if the policy, the caller or the agent's model names this host."""
         return any(each.matches(host, port) for each in (*self._listed, *self._model))
 
     def _policy_allows(self, host: str, port: int) -> bool:
+        """Return True if a connection needs no answer of a person."""
         return self._policy.network == "all" or self._is_listed(host, port)
 
     def _is_allowed(self, host: str, port: int) -> bool:
+        """Return True for a host that may be in a private network: one that was named or allowed.
+
+        `network="all"` does not count here: it stands for the public hosts.
+        """
         return self._is_listed(host, port) or self.desk.is_granted(HostAccess(host, port))
 
     async def check(self, host: str, port: int, reason: str = "") -> None:

@@ -141,6 +141,7 @@ class HostPattern:
         return self._covers_hosts(other)
 
     def _covers_hosts(self, other: HostPattern) -> bool:
+        """As `covers`, without the ports."""
         if self.everything or other.everything:
             return self.everything
         if other.subdomains and not self.subdomains:

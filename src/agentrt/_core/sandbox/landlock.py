@@ -135,6 +135,7 @@ def _without(folder: str, hidden: Collection[str]) -> Iterator[str]:
 
 
 def _is_socket(path: str) -> bool:
+    """Return True for a socket; links are followed."""
     try:
         return stat.S_ISSOCK(os.stat(path).st_mode)
     except OSError:

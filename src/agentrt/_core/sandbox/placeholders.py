@@ -71,6 +71,7 @@ class Placeholders:
         self._held.clear()
 
     def _remove(self, path: str, fd: int) -> None:
+        """Remove a file. Raises `BlockingIOError` if another session has a lock on it."""
         if sys.platform == "linux":
             import fcntl
 

@@ -183,6 +183,7 @@ _XDG: Final = {
 
 
 def _moved(path: str, env: Mapping[str, str], home: str) -> str:
+    """Return the absolute path of a place in the home folder, moved as the XDG variables say."""
     for start, variable in _XDG.items():
         if path.startswith(start) and env.get(variable):
             return os.path.join(env[variable], path.removeprefix(start))
@@ -253,6 +254,10 @@ def _searched(program: str) -> str:
 
 
 def _located(program: str, env: Mapping[str, str], cwd: str) -> str | None:
+    """Return the path of a program as the system finds it; None if it is not in `PATH`.
+
+    A name with a slash is taken from `cwd`, and not looked up.
+    """
     if "/" in program:
         return os.path.join(cwd, program)
     for folder in env.get("PATH", "").split(":"):
@@ -263,6 +268,10 @@ def _located(program: str, env: Mapping[str, str], cwd: str) -> str | None:
 
 
 def _with_libraries(folder: str, hidden: Sequence[str]) -> Iterator[str]:
+    """Yield a hidden folder of programs, and the `lib` next to a `bin`, which has their libraries.
+
+    A folder that is hidden as a whole, such as the home folder, is not shown again.
+    """
     real = os.path.realpath(folder)
     for each in (folder, real):
         if is_below(each, hidden) and each not in hidden:

@@ -1,4 +1,10 @@
-"""The settings of a sandbox: a policy, presets, and the comparison of two policies."""
+"""The settings of a sandbox: a policy, presets, and the comparison of two policies.
+
+A policy can come from several places: the user's configuration, a program, the store, a client of a
+server. Where one of them must not widen the other, they are combined by `narrowed`, which permits
+only what both permit. `check_narrower` and `client_sandbox` raise an error instead: the client then
+learns that its settings do not apply as they are.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +47,7 @@ class SandboxLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Size of `/tmp`, and of each other folder that is private to the sandbox."""
 
     def __post_init__(self) -> None:
+        """Raise `ValueError` for a limit that is not a positive whole number."""
         for name in self.__struct_fields__:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value <= 0):
@@ -54,6 +61,10 @@ class SandboxLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def _rules(given: Any) -> dict[str, ProgramRule]:
+    """Return the rules for programs; a list of names denies them.
+
+    Raises `TypeError` or `ValueError`.
+    """
     if not isinstance(given, Mapping):
         given = dict.fromkeys(_texts("programs", given), "deny")
     for name, rule in given.items():
@@ -65,6 +76,10 @@ def _rules(given: Any) -> dict[str, ProgramRule]:
 
 
 def _texts(name: str, given: Any) -> tuple[str, ...]:
+    """Return a list of texts or paths as a tuple. Raises `TypeError` or `ValueError`.
+
+    A single string is refused: Python would take it for a list of its characters.
+    """
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise TypeError(f"Sandbox.{name} must be a list: give [{given!r}]")
     found = tuple(os.fspath(each) for each in given)
@@ -107,6 +122,10 @@ class Sandbox(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     Landlock, which protects less."""
 
     def __post_init__(self) -> None:
+        """Check the settings and bring them into one form: tuples, and rules by name.
+
+        Raises `TypeError` or `ValueError`.
+        """
         for name in ("write", "read", "hide"):
             structs.force_setattr(self, name, _texts(name, getattr(self, name)))
         if not isinstance(self.network, str):
@@ -277,10 +296,12 @@ def client_sandbox(outer: Sandbox | None, settings: Mapping[str, Any]) -> Sandbo
 
 
 def _meaning(value: object) -> object:
+    """Return a setting for a comparison: the order of a list has no meaning."""
     return frozenset(value) if isinstance(value, tuple) else value
 
 
 def _union(first: Iterable[str], second: Iterable[str]) -> tuple[str, ...]:
+    """Return the texts of both lists, each once."""
     return tuple(dict.fromkeys((*first, *second)))
 
 
@@ -293,6 +314,7 @@ def _stricter(
 
 
 def _least(first: int | None, second: int | None) -> int | None:
+    """Return the smaller limit; None stands for no limit."""
     given = [each for each in (first, second) if each is not None]
     return min(given) if given else None
 
@@ -322,16 +344,22 @@ class _RealPaths:
         return [path for path in paths if path not in inside]
 
     def _and_parents(self, path: str) -> Iterator[str]:
+        """Return the real path and the folders above it."""
         real = PurePosixPath(self._real(path))
         return map(str, (real, *real.parents))
 
     def _real(self, path: str) -> str:
+        """Return the real path. `~` is the home folder."""
         if path not in self._known:
             self._known[path] = resolved(path)
         return self._known[path]
 
 
 def _common_network(outer: Sandbox, inner: Sandbox) -> Network | tuple[str, ...]:
+    """Return the hosts that both permit. The inner policy's own entries keep their form and order.
+
+    A list permits the hosts of the model as well, so a list and `model` have `model` in common.
+    """
     order = ("none", "model", "all")
     first, second = outer.network, inner.network
     if isinstance(first, str) and isinstance(second, str):
@@ -349,6 +377,7 @@ def _common_network(outer: Sandbox, inner: Sandbox) -> Network | tuple[str, ...]
 
 
 def _is_covered(host: str, hosts: Iterable[str]) -> bool:
+    """Return True if one of the patterns names all that this one names."""
     return any(HostPattern(each).covers(HostPattern(host)) for each in hosts)
 
 

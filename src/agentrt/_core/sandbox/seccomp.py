@@ -142,6 +142,7 @@ def filter_program(machine: str, *, nested: bool = False, only_tcp: bool = False
 
 
 def _refuse(number: int) -> list[Instruction]:
+    """Refuse a call with the error EPERM. The number of the call must be loaded."""
     return [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _EPERM)]
 
 

@@ -137,6 +137,10 @@ class _ViewBuilder:
         self.copies: dict[str, bytes] = {}
 
     def build(self) -> SandboxView:
+        """Return the view. Raises `SandboxUnavailable` or OSError.
+
+        Missing folders of the agent's state are created, so that they can be written inside.
+        """
         wanted, policy = self.wanted, self.policy
         folders = [self.check_folder(each) for each in (wanted.cwd, *wanted.roots)]
         state = state_of(wanted.agent, wanted.env, self.home)
@@ -378,6 +382,11 @@ class _ViewBuilder:
         self.protect_git_files(place)
 
     def protect_git_files(self, git: str) -> None:
+        """Keep programs inside from writing git's hooks, settings, and links to other folders.
+
+        Missing hooks and a missing `commondir` are created, because only what exists can be made
+        read-only. Submodules have their own git directories in `modules`.
+        """
         if self.wanted.placeholders is not None:
             os.makedirs(os.path.join(git, "hooks"), exist_ok=True)
             if not os.path.lexists(os.path.join(git, "gitdir")):  # a linked working tree has it
@@ -503,6 +512,7 @@ def _create_empty(path: str) -> None:
 
 
 def _matches(folder: str, name: str) -> list[Path]:
+    """Return the existing paths in a folder that an entry of `Sandbox.hide` stands for."""
     pattern = name.rstrip("/")
     if any(sign in pattern for sign in "*?["):
         return sorted(Path(folder).glob(pattern))

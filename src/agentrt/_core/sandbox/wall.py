@@ -1,8 +1,18 @@
-"""The sandbox of one session: it starts the agent inside, and everything that agentrt itself runs
-for the agent.
+"""The sandbox of one session: it starts the agent, and all that agentrt runs for it, inside.
 
 The wall lives as long as the session. Each start of the agent builds the namespaces again, with a
 view of the files as they are at that moment.
+
+A start with bubblewrap has these steps. `Wall.start` builds the view of the files (`view.py`) and
+the command: bubblewrap, which also applies the filter of system calls (`seccomp.py`), then
+`enter.py`, then the agent. `enter.py` opens the sockets of the sandbox's own loopback interface,
+hands them over to this process, and becomes the agent. This process serves the sockets
+(`Wall.entered`): the proxy (`proxy.py`), which is the only way to other hosts, and the ports that
+the policy passes in. Further programs enter the same namespaces by `join.py`, which also changes
+the view while the agent runs.
+
+With Landlock there are no namespaces: `join.py` restricts itself to listed files and ports and
+becomes the agent, and the proxy listens on this machine.
 """
 
 from __future__ import annotations
@@ -258,6 +268,7 @@ class Wall:
     async def _serve(
         self, listeners: Sequence[trio.SocketListener], scope: trio.CancelScope
     ) -> None:
+        """Serve the sockets inside until the scope is cancelled, at the end of the start."""
         with scope:
             async with bare_errors(), trio.open_nursery() as nursery:
                 for listener in listeners:
@@ -364,6 +375,7 @@ class Wall:
         )
 
     def _has(self, path: str, *, writing: bool) -> bool:
+        """Return True if programs inside have this access to a real path already."""
         assert self._wanted is not None
         if self._is_written(path):
             return True
@@ -483,6 +495,7 @@ class Wall:
         allowed = (*ports, self.proxy_port)
 
         def prepare() -> bytes:
+            """Make the private folders anew, and return the rules. Runs in a thread."""
             shutil.rmtree(self._private, ignore_errors=True)
             os.makedirs(f"{self._private}/tmp", mode=0o700)
             make_home(view, home, f"{self._private}/home")
@@ -504,6 +517,13 @@ class Wall:
         return (program, "--args", str(fds[-1]), "--")
 
     def _arguments(self, view: SandboxView, fds: Sequence[int]) -> list[str]:
+        """Return the arguments of bubblewrap.
+
+        `fds`: descriptors of the contents of the view, in order.
+
+        The arguments name contents by number until here, because the descriptors are opened only
+        for a start.
+        """
         stands_for = {content(number): str(fd) for number, fd in enumerate(fds)}
         arguments = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
         arguments += ["--unshare-net", "--unshare-cgroup-try"]
@@ -570,10 +590,12 @@ async def _available_tier(policy: Sandbox) -> Tier:
 
 
 def _python() -> str:
+    """Return the interpreter for the helper programs; `sys.executable` can be empty."""
     return sys.executable or "python3"
 
 
 def _without(paths: Sequence[str], path: str) -> tuple[str, ...]:
+    """Return the paths except one."""
     return tuple(each for each in paths if each != path)
 
 

@@ -569,6 +569,7 @@ class SessionBudgets:
             self._core.add_notice(Notice("warning", "budget_refused", message, data))
 
     def _report_unmeasured(self, names: frozenset[str]) -> None:
+        """Report, once for each limit, that the agent gives no numbers for it."""
         new = names - self._reported
         if new:
             self._reported |= new
