@@ -14,6 +14,7 @@ behalf of a session, such as a tool.
 """
 
 from ._core.logging import LOG_FIELDS, LogContext, log_context
+from ._core.session.interfaces import ViewerAction
 from ._core.telemetry.audit import AuditKind, AuditLog, AuditRecord, read_audit
 from ._core.telemetry.metrics import Metrics
 from ._core.telemetry.observation import Observation, Telemetries, Telemetry
@@ -26,6 +27,7 @@ __all__ = [
     "Telemetry",
     "Telemetries",
     "Observation",
+    "ViewerAction",
     # audit logs
     "AuditLog",
     "AuditRecord",

@@ -13,6 +13,8 @@ import psutil
 import pytest
 from program import FAST_DEMO, INERT, PATIENCE, Program, Terminal, fake_claude, odd
 
+from agentrt.telemetry import read_audit
+
 PROMPT = "\x1b[1m> \x1b[0m"
 
 
@@ -471,3 +473,19 @@ def test_an_agent_that_cannot_be_steered_is_said_to_be_one(program: Program) -> 
         it.expect("agentrt: ")
         it.ctrl("c")
         it.expect("— cancelled")
+
+
+@pytest.mark.slow
+def test_changes_by_the_user_are_in_the_audit_log(program: Program) -> None:
+    audit = program.folder / "audit.jsonl"
+    with talking(program, *FAST_DEMO, "--audit", str(audit)) as it:
+        it.line("/mode plan")
+        it.expect(PROMPT)
+        it.line("hi")
+        it.expect(PROMPT)
+        it.line("/quit")
+    records = [each for each in read_audit(audit) if each.kind == "action"]
+    assert [(each.title, each.outcome, each.via) for each in records] == [
+        ("set_mode", "done", "terminal"),
+        ("prompt", "done", "terminal"),
+    ]

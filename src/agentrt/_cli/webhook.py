@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from .._version import __version__
 from ..events import Event, PermissionClosed, PermissionOpened, TitleChanged, TurnEnded
-from ..telemetry import Observation
+from ..telemetry import Observation, ViewerAction
 from .text import one_line
 
 if TYPE_CHECKING:
@@ -81,6 +81,9 @@ class Webhook:
 
     def keeps(self, store: Store) -> None:
         """Ignore the store."""
+
+    def acted(self, agent: str, session: str, action: ViewerAction) -> None:
+        """Ignore the change."""
 
     def _put(self, message: WebhookMessage) -> None:
         """Queue a message; with too many waiting ones it is dropped, so that a session never waits

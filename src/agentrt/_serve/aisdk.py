@@ -435,8 +435,7 @@ class AiViewer(DialectViewer):
             request = approval.get("id") if isinstance(approval, dict) else None
             if state == "approval-responded" and request in session.pending_permissions:
                 assert isinstance(approval, dict)
-                with answering(self._client.who, self._host.via):
-                    _answer(session, request, approval, answers.get(request, ApprovalAnswer()))
+                _answer(session, request, approval, answers.get(request, ApprovalAnswer()))
             elif isinstance(call, str) and state in ("output-available", "output-error"):
                 failed = state == "output-error"
                 output = part.get("errorText") if failed else part.get("output")
@@ -473,8 +472,7 @@ class AiViewer(DialectViewer):
             runtime = self._hub.runtime
             is_open = runtime.is_shared or runtime.stored(feed.log.session) is None
             if is_open and (not left or turn in left):  # else it began after that turn
-                with answering(self._client.who, self._host.via):
-                    self._sessions_by_id.get(feed.log.session).cancel()
+                self._sessions_by_id.get(feed.log.session).cancel()
         self._stream(request, feed, turn)
 
     def _abort(self, request: str) -> None:

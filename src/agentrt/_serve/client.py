@@ -23,7 +23,7 @@ import trio
 from msgspec import Struct
 
 from ..events import JsonObject
-from ..hosting import ClientTools, RuntimeHost
+from ..hosting import ClientTools, RuntimeHost, answering
 from ..jsonrpc import encode_line
 from ..lowlevel import CommandFields, CommandRefused, Steps
 from ..store import CommandAnswer
@@ -303,14 +303,21 @@ class Client:
 
     def serve(self, steps: Steps[None]) -> None:
         """Carry out a request until it has to wait; then a task continues it, whatever happens to
-        the connection. The steps handle their own errors.
+        the connection. The steps handle their own errors. The client is the origin of whatever they
+        change.
         """
-        job = next(steps, None)
+        who, via = self.who, self.via
+        with answering(who, via):
+            job = next(steps, None)
         if job is not None:
             self._jobs += 1
-            self._runtime.start_soon(self._serve, steps, job)
+            self._runtime.start_soon(self._serve, steps, job, who, via)
 
-    async def _serve(self, steps: Steps[None], job: Job | None) -> None:
+    async def _serve(self, steps: Steps[None], job: Job | None, who: str, via: str) -> None:
+        with answering(who, via):
+            await self._finish(steps, job)
+
+    async def _finish(self, steps: Steps[None], job: Job | None) -> None:
         """Continue a request after each of its waits, until it ends.
 
         Errors of a job are raised inside the steps, which handle them.

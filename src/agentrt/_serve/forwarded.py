@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 import trio
 
+from ..hosting import answering
 from ..lowlevel import CommandRefused
 from ..store import StoredCommand as Row
 from . import commands as c
@@ -88,12 +89,14 @@ class ClusterCommandHandler:
             session = command.session if isinstance(command, c.ForSession) else None
             at_once = isinstance(command, ENDS) and hub.is_open(session or "")
             if isinstance(command, c.StopAll):
-                stopped = hub.runtime.cancel_all()
+                with answering(client.who, client.via):
+                    stopped = hub.runtime.cancel_all()
                 client.answer(command.id, ack(command.id, {"cancelled": stopped}))
             elif session is None or at_once:
                 client.serve(answer(hub, client, command))
             else:
-                await self._carry_out(hub, client, command)
+                with answering(client.who, client.via):
+                    await self._carry_out(hub, client, command)
         await answered.wait()
         return frames[0]
 

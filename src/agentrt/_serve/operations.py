@@ -47,7 +47,7 @@ from ..errors import (
     StoreError,
 )
 from ..events import JsonObject
-from ..hosting import SessionControl, answering
+from ..hosting import SessionControl
 from ..lowlevel import CommandFields, CommandRefused, Steps
 from . import commands as c
 from .answers import ack, as_refusal
@@ -534,16 +534,13 @@ def _in_session(
     """
     match command:
         case c.Prompt():
-            with answering(client.who, client.via):
-                return _place(session, command)
+            return _place(session, command)
         case c.Retell():
             return _placed(session, session.send_history())
         case c.Cancel():
-            with answering(client.who, client.via):
-                return _cancel(session, command)
+            return _cancel(session, command)
         case c.Permission():
-            with answering(client.who, client.via):
-                return _permission(session, command)
+            return _permission(session, command)
         case c.ToolResult():
             return _tool_result(client, session, command)
         case c.InQueue():
@@ -572,9 +569,7 @@ def _job_in(hub: Hub, client: Client, session: Session, command: c.ForSession) -
         case c.SetOption(option=option, value=value):
             return partial(call, partial(session.set_option, option, value))
         case c.RevokeAccess(target=target):
-            if session.sandbox is None:
-                raise CommandRefused("unsupported", "the session has no sandbox")
-            return partial(call, partial(session.sandbox.revoke, target))
+            return partial(call, partial(_revoke, session, target))
         case c.StopTask(task=task):
             return partial(call, partial(session.stop_task, task))
         case c.ForCheckpoints():
@@ -652,22 +647,31 @@ def _permission(session: Session, command: c.Permission) -> CommandFields:
     return {}
 
 
+async def _revoke(session: Session, target: str) -> None:
+    with SessionControl(session).acting("revoke", target=target):
+        if session.sandbox is None:
+            raise CommandRefused("unsupported", "the session has no sandbox")
+        await session.sandbox.revoke(target)
+
+
 def _tool_result(client: Client, session: Session, command: c.ToolResult) -> CommandFields:
     """Give the agent the result of a tool that this client runs.
 
     Raises `CommandRefused`, with a reason that tells apart a call that does not exist, one that
     another client or the agent itself runs, and one that is over.
     """
-    if client.calls.finish(session.id, command.item, command.content, error=command.error):
-        return {}
-    item = session.log.state.items.get(command.item)
-    if item is None or item.tool is None:
-        raise CommandRefused("unknown_request", f"no tool call {command.item!r} in this session")
-    if item.tool.owner != "client":
-        raise CommandRefused("forbidden", f"this tool is run by the {item.tool.owner}")
-    if item.status == "waiting":
-        raise CommandRefused("forbidden", "another client runs this tool")
-    raise CommandRefused("already_resolved", f"the call {command.item!r} is over")
+    with SessionControl(session).acting("tool_result", item=command.item):
+        if client.calls.finish(session.id, command.item, command.content, error=command.error):
+            return {}
+        item = session.log.state.items.get(command.item)
+        if item is None or item.tool is None:
+            message = f"no tool call {command.item!r} in this session"
+            raise CommandRefused("unknown_request", message)
+        if item.tool.owner != "client":
+            raise CommandRefused("forbidden", f"this tool is run by the {item.tool.owner}")
+        if item.status == "waiting":
+            raise CommandRefused("forbidden", "another client runs this tool")
+        raise CommandRefused("already_resolved", f"the call {command.item!r} is over")
 
 
 def _in_queue(session: Session, command: c.InQueue) -> CommandFields:

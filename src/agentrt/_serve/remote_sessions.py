@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias
 from .._public import Session, Turn, When
 from ..errors import AgentrtError, LocalProtocolError, SessionElsewhere, SessionNotFound
 from ..events import Block, JsonObject, Modes, PermissionOpened, State
-from ..hosting import PromptRemoved
+from ..hosting import PromptRemoved, SessionControl
 from ..lowlevel import CommandFields, Steps
 from . import commands as c
 from .answers import as_refusal
@@ -291,7 +291,10 @@ class Sessions:
     def finish(self, id: str, item: str, content: list[Block], *, error: bool) -> None:
         """Pass on this client's result of a call, if the call waits for it."""
         if self._hub.is_open(id):
-            self._client().calls.finish(id, item, content, error=error)
+            calls = self._client().calls
+            if calls.waits(id, item):
+                with SessionControl(self._hub.session(id)).acting("tool_result", item=item):
+                    calls.finish(id, item, content, error=error)
         elif self.waits(id, item):
             session = self.get(id)
             assert isinstance(session, RemoteSessionProxy)

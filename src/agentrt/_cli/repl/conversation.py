@@ -440,7 +440,8 @@ class Repl(ABC):
             return
         busy = self.busy
         try:
-            turn = session.submit(self.prompt_of(text))
+            with at_terminal():
+                turn = session.submit(self.prompt_of(text))
         except AgentrtError as error:
             self.report_error(error)
         else:
@@ -450,7 +451,8 @@ class Repl(ABC):
     def go_on(self) -> None:
         """Resume the paused prompts."""
         if self.session is not None and self.session.queue:
-            self.session.queue.resume()
+            with at_terminal():
+                self.session.queue.resume()
 
     def take_back(self) -> str | None:
         """Take the last prompt out of the queue and return its text.
@@ -467,7 +469,8 @@ class Repl(ABC):
         if any(not isinstance(each, ResourceLink) and each.cut for each in last.content):
             self.report("the prompt is too long to be taken back; it was sent by another client")
             return None
-        self.session.queue.remove(last.id)
+        with at_terminal():
+            self.session.queue.remove(last.id)
         return text_of(last.content)
 
     def typed(self, line: str, nursery: trio.Nursery) -> None:
@@ -492,7 +495,8 @@ class Repl(ABC):
     async def _obey_command(self, command: SlashCommand, argument: str) -> None:
         """Run a command, and report its error instead of ending the session."""
         try:
-            await command.run(self, argument)
+            with at_terminal():
+                await command.run(self, argument)
         except AgentrtError as error:
             self.report_error(error)
         self.refresh()

@@ -12,14 +12,17 @@ store are the server's.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Final, get_args
 
 from msgspec import structs
 
+from ..._public import Session
 from ...agents import find_agents, resolve_agent
 from ...config import PermissionMode, PermissionSettings
 from ...events import Choice
 from ...events import Command as AgentCommand
+from ...hosting import SessionControl
 from ..exit_status import UsageError
 from ..printing import limit_text
 from ..session_view import text_of
@@ -315,10 +318,13 @@ async def _sandbox(repl: Repl, argument: str) -> None:
 
 async def _revoke(repl: Repl, target: str) -> None:
     """Take a permission of the sandbox back. Raises `UsageError` without a sandbox."""
-    sandbox = None if repl.session is None else repl.session.sandbox
+    session = repl.session
+    sandbox = None if session is None else session.sandbox
     if sandbox is None:
         raise UsageError("the session has no sandbox")
-    await sandbox.revoke(target)
+    control = SessionControl(session) if isinstance(session, Session) else None
+    with nullcontext() if control is None else control.acting("revoke", target=target):
+        await sandbox.revoke(target)
     repl.say(f"no longer allowed: {one_line(target)}")
 
 

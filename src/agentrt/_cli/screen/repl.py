@@ -395,7 +395,8 @@ class ScreenRepl(Repl):
     async def _set_mode(self, session: SessionView, mode: str) -> None:
         """Change the mode, and report the agent's error."""
         try:
-            await session.set_mode(mode)
+            with at_terminal():
+                await session.set_mode(mode)
         except AgentrtError as error:
             self.report_error(error)
 

@@ -170,7 +170,8 @@ class Host:
         """
         self._check_own()
         inside = host_of(self.session)
-        dropped = inside.core.discard()
+        with inside.core.acting("close"):
+            dropped = inside.core.discard()
         if inside.worktree is not None:
             inside.worktree.at_end = "bring_back"
         await self.end()

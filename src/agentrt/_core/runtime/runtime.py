@@ -41,6 +41,8 @@ from ..model.fork_point import check_forks, fork_point, shown_until
 from ..model.log import Log
 from ..permissions.policies import Policy, ask, check_policy
 from ..session.budget import Budget, budget_from
+from ..session.interfaces import ViewerAction
+from ..session.questions import PROGRAM, current_origin
 from ..session.rate_limits import WaitForLimits
 from ..session.session import Session, host_of
 from ..store.base import CommandAnswer, SessionDescription, StoreEntry
@@ -74,7 +76,7 @@ if TYPE_CHECKING:
     from ..store.service import StoreService
     from ..store.shared import Cluster, StoreMembership
     from ..store.store import Store
-    from ..telemetry.observation import Telemetries
+    from ..telemetry.observation import Telemetries, Telemetry
     from ..trace.trace import Trace
     from .project_start import Trusted
 
@@ -134,6 +136,8 @@ class Source(Struct, frozen=True):
     """The decision about the files of projects, if a session is opened without one."""
     sandbox: Sandbox | None = None
     """The sandbox of a session that is opened without one."""
+    telemetry: Telemetry | None = None
+    """The telemetry of all sessions."""
 
 
 class Runtime:
@@ -425,6 +429,8 @@ class Runtime:
         else:
             fork = await self._open_fork(fork_factory, host, options)
         inside = host_of(fork)
+        with inside.core.acting("fork", original=id, at=at):
+            pass
         if not inside.log.state.items:
             inside.core.show_history(said)
             await inside.wait_until_stored()  # nothing is shown before that
@@ -533,8 +539,13 @@ class Runtime:
                 # Another server may have just handed it over, so that it is not listed here yet.
                 if self._store is None or not await self._find(id):
                     raise SessionNotFound(f"no session {id!r} is stored")
+                entry, origin = self._stored.get(id), current_origin()
                 await self._store.delete(id)
                 self._register.remove_stored(id)
+                if self._source.telemetry is not None and origin is not PROGRAM:
+                    agent = "" if entry is None else entry.agent
+                    action = ViewerAction(name="delete", about={}, who=origin.who, via=origin.via)
+                    self._source.telemetry.acted(agent, id, action)
                 return dropped
 
     async def _open(self, agent: str | Agent, options: SessionOptions) -> Session:
@@ -601,7 +612,8 @@ class Runtime:
         """
         with self._register.starting(host):
             session: Session = await self._nursery.start(host.run, opening)
-            return session
+            with host_of(session).core.acting("open", cwd=host.cwd):
+                return session
 
     async def close(self, id: str) -> int:
         """Close a session.
@@ -1042,7 +1054,12 @@ async def open_runtime(
     bounds = limits or Limits()
     if limits is None and config is not None:
         bounds = config.bound(bounds)
-    source = Source(open, agents, reopen, tenant_budgets, trust, usual_sandbox)
+    observed: Telemetry | None = None
+    if telemetry is not None:
+        from ..telemetry.observation import as_one
+
+        observed = as_one(telemetry)
+    source = Source(open, agents, reopen, tenant_budgets, trust, usual_sandbox, observed)
     async with AsyncExitStack() as stack:
         if isinstance(store, str | os.PathLike):
             from ..store.opening import open_store
@@ -1050,12 +1067,8 @@ async def open_runtime(
 
             opened_store = await stack.enter_async_context(open_store(store, limits=bounds))
             kept = service_of(opened_store)
-        if telemetry is not None:
-            from ..telemetry.observation import as_one
-
-            observed = as_one(telemetry)
-            if kept is not None:
-                observed.keeps(kept)
+        if observed is not None and kept is not None:
+            observed.keeps(kept)
         if trace is not None:
             from ..trace.trace import opened
 

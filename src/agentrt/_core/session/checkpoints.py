@@ -15,7 +15,7 @@ git runs in threads. Cancellation takes effect when it has ended, which
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Final, TypeVar
 
 import trio
@@ -237,6 +237,7 @@ class SessionCheckpoints:
     _turns: TurnCheckpoints
     _is_busy: Callable[[], bool]
     _restored: Callable[[], None]
+    _acting: Callable[..., AbstractContextManager[None]]
 
     def __init__(self) -> None:
         raise TypeError("the checkpoints of a session are `Session.checkpoints`")
@@ -300,23 +301,28 @@ class SessionCheckpoints:
         """Restore a checkpoint when no turn runs. Afterwards the next turn may start in any
         case.
         """
-        await self._check()
-        try:
-            return await self._turns.restore(number)
-        finally:
-            self._restored()
+        with self._acting("restore", checkpoint=number):
+            await self._check()
+            try:
+                return await self._turns.restore(number)
+            finally:
+                self._restored()
 
 
 def session_checkpoints(
-    turns: TurnCheckpoints, is_busy: Callable[[], bool], restored: Callable[[], None]
+    turns: TurnCheckpoints,
+    is_busy: Callable[[], bool],
+    restored: Callable[[], None],
+    acting: Callable[..., AbstractContextManager[None]],
 ) -> SessionCheckpoints:
     """Make the view of a session's checkpoints.
 
     `is_busy` returns True while the agent may be writing; `restored` is called when another turn
-    may start.
+    may start; `acting` is that of the session's core.
     """
     made = SessionCheckpoints.__new__(SessionCheckpoints)
     made._turns = turns
     made._is_busy = is_busy
     made._restored = restored
+    made._acting = acting
     return made

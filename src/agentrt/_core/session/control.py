@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..model.events import Item
 from .interfaces import ClientServices
@@ -75,11 +75,19 @@ class SessionControl:
         """
         return [] if self._keeper is None else self._keeper.answers
 
+    def acting(self, name: str, **about: Any) -> AbstractContextManager[None]:
+        """Return a block that makes a change, which telemetry gets if a viewer makes it.
+
+        `about`: its arguments.
+        """
+        return self._host.core.acting(name, **about)
+
     def cancel_turn(self) -> None:
         """Cancel the running turn, if there is one, and leave the queue as it is."""
         core = self._host.core
         if core.turn is not None:
-            core.cancel_turn(core.turn, "cancelled", by="caller", origin=current_origin())
+            with core.acting("cancel_turn", turn=core.turn.id):
+                core.cancel_turn(core.turn, "cancelled", by="caller", origin=current_origin())
 
     def was_asked(self, request: str) -> bool:
         """Return True if the session had a permission request with this id."""

@@ -34,7 +34,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, Final, Literal
 
@@ -94,8 +95,8 @@ from ..model.turn import TurnMachine, TurnMachineInput, TurnMachineState
 from ..permissions.policies import Policy
 from ..permissions.standing import OwnTools, Standing
 from .budget import Budget, SessionBudgets
-from .interfaces import CoreHost, SessionObserver
-from .questions import OpenQuestions, current_origin
+from .interfaces import CoreHost, SessionObserver, ViewerAction
+from .questions import PROGRAM, OpenQuestions, current_origin
 from .rate_limits import RateLimitWait, WaitForLimits
 from .requests import OpenRequests
 from .tripwire import Tripwire
@@ -212,9 +213,9 @@ class SessionCore:
         "_after_cancel",
         "_asked",
         "_clock",
+        "_closed_from",
         "_deadline_changed",
         "_depth",
-        "_discards",
         "_ends_by_silence",
         "_host",
         "_mode",
@@ -292,8 +293,8 @@ class SessionCore:
         """True if a change affects the next deadline or the host."""
         self._stepped: TurnMachine | None = None
         """The turn that ran at the end of the last step."""
-        self._discards = False
-        """True if closing drops prompts that a store would keep."""
+        self._closed_from: AnswerOrigin | None = None
+        """Set by `discard`: closing drops prompts that a store would keep."""
         self._asked: list[PermissionOpened] = []
         """Questions that were open when the session was closed and that the store keeps."""
         self._steered: frozenset[str] = frozenset()
@@ -588,7 +589,7 @@ class SessionCore:
         Used if a person or a program closes or deletes the session itself. Returns the number of
         prompts affected.
         """
-        self._discards = True
+        self._closed_from = current_origin()
         return len(self.queue)
 
     def close(self) -> None:
@@ -598,7 +599,7 @@ class SessionCore:
         conversation can be resumed. A prompt with a waiting caller is dropped, because the caller
         gets an error. Without a store, or after `discard`, everything is dropped.
         """
-        keeps = self.log.persister is not None and not self._discards
+        keeps = self.log.persister is not None and self._closed_from is None
         with self.step():
             self.conversation.apply_life_input(ProcessLifeInput.CLOSE)
             over = SessionClosed("the session was closed while the prompt waited")
@@ -613,7 +614,9 @@ class SessionCore:
                 self._queue_changed()
                 self._asked = list(self.log.state.permissions.values()) if self.resumes else []
             if self.turn is not None:
-                self.cancel_turn(self.turn, "cancelled", by="caller")
+                self.cancel_turn(
+                    self.turn, "cancelled", by="caller", origin=self._closed_from or NO_ORIGIN
+                )
 
     def closed(self) -> None:
         """Enter the final state, after the process has ended or was given up on."""
@@ -625,6 +628,38 @@ class SessionCore:
             if not self._host.alive:  # given up on before it ended, so its end was not reported
                 conversation.agent = structs.replace(conversation.agent, pid=None, alive=False)
             conversation.apply_life_input(ProcessLifeInput.END)
+
+    # --- telemetry
+
+    def acting(
+        self, name: str, content: Sequence[Block] | None = None, **about: Any
+    ) -> AbstractContextManager[None]:
+        """Return a block that makes a change, which telemetry gets if a viewer makes it.
+
+        A change by the program itself is not reported. `about`: its arguments. `content`: the
+        content of a prompt.
+        """
+        origin = current_origin()
+        if self.observer is None or origin is PROGRAM:
+            return nullcontext()
+        if content is not None:
+            about["text"] = "\n".join(each.text for each in content if isinstance(each, Text))
+        return self._reported(
+            ViewerAction(name=name, about=about, who=origin.who, via=origin.via), self.observer
+        )
+
+    @contextmanager
+    def _reported(self, action: ViewerAction, observer: SessionObserver) -> Iterator[None]:
+        outcome: Literal["done", "refused", "interrupted"] = "interrupted"
+        reason = ""
+        try:
+            yield
+            outcome = "done"
+        except Exception as error:
+            outcome, reason = "refused", str(error)
+            raise
+        finally:
+            observer.acted(structs.replace(action, outcome=outcome, reason=reason))
 
     # --- prompts
 

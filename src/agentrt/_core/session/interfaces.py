@@ -131,6 +131,23 @@ class CoreHost(Protocol):
         ...
 
 
+class ViewerAction(Struct, frozen=True, kw_only=True):
+    """A change that a client, or the user at the terminal, made to a session."""
+
+    name: str
+    """The name of the change, such as `rename` or `set_mode`."""
+    about: JsonObject
+    """Its arguments."""
+    who: str
+    """The owner of the credentials, as in `PermissionClosed.who`."""
+    via: str
+    """The interface, as in `PermissionClosed.via`."""
+    outcome: Literal["done", "refused", "interrupted"] = "done"
+    """`interrupted`: its outcome is unknown."""
+    reason: str = ""
+    """The error of a change that was refused."""
+
+
 class SessionObserver(Protocol):
     """Observes a session, for telemetry. Its methods never wait or raise."""
 
@@ -147,6 +164,10 @@ class SessionObserver(Protocol):
 
     def events(self, events: list[Event], size: int, /) -> None:
         """Observe a batch of events, made of messages of `size` bytes."""
+        ...
+
+    def acted(self, action: ViewerAction, /) -> None:
+        """Observe a change that a viewer made to the session."""
         ...
 
     def calling(

@@ -83,22 +83,27 @@ class SessionQueue(Sequence[QueueEntry]):
         A task waiting for the prompt gets an `AgentrtError`. Raises `LocalProtocolError` if the
         prompt is not in the queue any more.
         """
-        self._core.remove(entry)
+        with self._core.acting("queue_remove", entry=entry):
+            self._core.remove(entry)
 
     def edit(self, entry: str, content: Prompt) -> None:
         """Replace the content of a prompt. Raises the same errors as `remove`."""
-        self._core.edit(entry, blocks(content))
+        new = blocks(content)
+        with self._core.acting("queue_edit", entry=entry, content=new):
+            self._core.edit(entry, new)
 
     def promote(self, entry: str) -> None:
         """Move a prompt to the front, or a paused one to the front of the paused ones.
 
         Raises the same errors as `remove`.
         """
-        self._core.promote(entry)
+        with self._core.acting("queue_promote", entry=entry):
+            self._core.promote(entry)
 
     def resume(self) -> None:
         """Resume the paused prompts."""
-        self._core.resume_queue()
+        with self._core.acting("queue_resume"):
+            self._core.resume_queue()
 
 
 _WHENS: Final = get_args(When)
@@ -205,7 +210,10 @@ class Session:
         from .checkpoints import session_checkpoints
 
         return session_checkpoints(
-            host.checkpoints, lambda: self._core.turn is not None, host.turns_may_start
+            host.checkpoints,
+            lambda: self._core.turn is not None,
+            host.turns_may_start,
+            self._core.acting,
         )
 
     @property
@@ -332,7 +340,9 @@ class Session:
         Raises `LocalProtocolError` if no turn runs or the agent does not support it
         (`capabilities["steer"]`).
         """
-        self._core.steer(blocks(content))
+        added = blocks(content)
+        with self._core.acting("steer", content=added):
+            self._core.steer(added)
 
     def fork_point(self, at: str) -> ForkPoint:
         """Return the end of a turn, at which a copy of this session can end.
@@ -358,7 +368,8 @@ class Session:
         words = history_text(self._known, most)
         if not words:
             raise LocalProtocolError("the conversation is empty: there is nothing to repeat")
-        return make_turn(self._host, self._core.prompt_agent(words), check=False)
+        with self._core.acting("send_history"):
+            return make_turn(self._host, self._core.prompt_agent(words), check=False)
 
     def set_tools(self, tools: Iterable[OfferedTool]) -> None:
         """Replace the in-process tools and notify agents that listen for changes.
@@ -377,9 +388,10 @@ class Session:
         the turn; end its process instead. The next prompt then starts a new one. Returns
         immediately; idempotent.
         """
-        self._core.cancel("user", current_origin())
-        if now:
-            self._core.end_now()
+        with self._core.acting("cancel", now=now):
+            self._core.cancel("user", current_origin())
+            if now:
+                self._core.end_now()
 
     def answer(
         self, request: PermissionOpened | PermissionRequest | str, option: str, *, note: str = ""
@@ -418,7 +430,7 @@ class Session:
         """
         if not isinstance(title, str):
             raise LocalProtocolError(f"title must be given as text, not {title!r}")
-        with self._core.step():
+        with self._core.acting("rename", title=title), self._core.step():
             self._core.rename(title)
 
     async def set_mode(self, mode: str) -> None:
@@ -430,15 +442,18 @@ class Session:
         until the agent answers, `modes.unconfirmed` names the setting, and a late answer is
         applied. The session stays usable.
         """
-        await self._settings.set_mode(mode)
+        with self._core.acting("set_mode", mode=mode):
+            await self._settings.set_mode(mode)
 
     async def set_model(self, model: str) -> None:
         """Change the agent's model; see `set_mode`."""
-        await self._settings.set_model(model)
+        with self._core.acting("set_model", model=model):
+            await self._settings.set_model(model)
 
     async def set_option(self, option: str, value: str | bool) -> None:
         """Change one of the agent's options (`modes.options`); see `set_mode`."""
-        await self._settings.set_option(option, value)
+        with self._core.acting("set_option", option=option, value=value):
+            await self._settings.set_option(option, value)
 
     async def list_providers(self) -> list[Provider]:
         """Return the model providers of the agent, with the services that they stand for.
@@ -464,7 +479,8 @@ class Session:
 
     async def stop_task(self, task: str) -> None:
         """Stop a background task; see `set_mode`."""
-        await self.call("stop_task", task=task)
+        with self._core.acting("stop_task", task=task):
+            await self.call("stop_task", task=task)
 
     async def list_sessions(self, cwd: str | os.PathLike[str] | None = None) -> list[AgentSession]:
         """Return the sessions that the agent itself has stored, the newest first.
@@ -574,8 +590,10 @@ class Session:
         The time is bounded, and cancelling this call does not shorten it. The session is over
         afterwards, whether this returns or raises `trio.Cancelled`.
         """
-        if discard:
-            self._core.discard()
+        if not self._core.conversation.ended:
+            with self._core.acting("close"):
+                if discard:
+                    self._core.discard()
         with trio.CancelScope(shield=True):  # bounded by the shutdown ladder
             await self._host.finish()
         await trio.lowlevel.checkpoint()

@@ -159,7 +159,9 @@ class Turn:
 
     def place(self) -> None:
         """Send or queue the prompt and return immediately, like `Session.submit`."""
-        self._core.send_or_queue(self._machine, self._when)
+        turn = self._machine
+        with self._core.acting("prompt", when=self._when, content=turn.content or ()):
+            self._core.send_or_queue(turn, self._when)
 
     def cancel(self) -> None:
         """Ask the turn to stop and return immediately; its end is a `TurnEnded`.
@@ -167,8 +169,10 @@ class Turn:
         A turn that is still queued is removed and never starts. Idempotent; does nothing after the
         end.
         """
-        self._core.withdraw(self._machine)
-        self._core.cancel_turn(self._machine, "cancelled", by="caller", origin=current_origin())
+        with self._core.acting("cancel_turn", turn=self.id, entry=self.entry):
+            self._core.withdraw(self._machine)
+            origin = current_origin()
+            self._core.cancel_turn(self._machine, "cancelled", by="caller", origin=origin)
 
     def answer(self, request: PermissionOpened | PermissionRequest | str, option: str) -> bool:
         """Answer a permission request, given as its event, as a

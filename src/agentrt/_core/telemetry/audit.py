@@ -28,12 +28,13 @@ from ..model.events import (
     TurnStarted,
 )
 from ..model.log import Log
+from ..session.interfaces import ViewerAction
 from .observation import Observation
 
 if TYPE_CHECKING:
     from ..store.store import Store
 
-AuditKind: TypeAlias = Literal["session", "prompt", "decision", "call", "turn", "notice"]
+AuditKind: TypeAlias = Literal["session", "prompt", "action", "decision", "call", "turn", "notice"]
 """The subject of a record."""
 
 MAX_TEXT_CHARS: Final = 4096
@@ -58,16 +59,17 @@ class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     agent: str
     """The name of the agent."""
     kind: AuditKind
-    """`session` (opened or closed), `prompt` (sent to the agent), `decision` (about a request),
-    `call` (a tool call that has ended), `turn` (ended) or `notice`.
+    """`session` (opened or closed), `prompt` (sent to the agent), `action` (a change by a client or
+    by the user at the terminal), `decision` (about a request), `call` (a tool call that has ended),
+    `turn` (ended) or `notice`.
     """
     turn: str | None = None
     """The turn that was running."""
     title: str = ""
-    """The prompt, the request, the call or the message, in one text."""
+    """The prompt, the request, the call or the message, in one text; the name of an action."""
     outcome: str = ""
-    """`opened` or `closed`; `allowed`, `denied`, `withdrawn` or `expired`; the status of a call;
-    the outcome of a turn; or the level of a notice.
+    """`opened` or `closed`; `done`, `refused` or `interrupted`; `allowed`, `denied`, `withdrawn` or
+    `expired`; the status of a call; the outcome of a turn; or the level of a notice.
     """
     asked: bool | None = None
     """Of a call: True if it was preceded by a request. False: it ran without one."""
@@ -76,7 +78,7 @@ class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool: str = ""
     """The tool of a request or a call."""
     input: Any = None
-    """The arguments of a request or a call."""
+    """The arguments of an action, a request or a call."""
     request: str = ""
     """The id of the request."""
     requested: float | None = None
@@ -86,14 +88,14 @@ class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: str = ""
     """The party that decided, as in `PermissionClosed.by`, or that cancelled the turn."""
     who: str = ""
-    """Of a decision or a cancelled turn, as in `PermissionClosed.who`: a tenant or the holder of a
-    token."""
+    """Of an action, a decision or a cancelled turn, as in `PermissionClosed.who`: a tenant or the
+    holder of a token."""
     via: str = ""
-    """As in `PermissionClosed.via`: the interface of the answer or the cancellation."""
+    """As in `PermissionClosed.via`: the interface of the action, the answer or the cancellation."""
     rule: str = ""
     """The rule or policy that decided."""
     reason: str = ""
-    """The reason for a denial."""
+    """The reason for a denial, or the error of an action."""
     code: str = ""
     """The code of a notice."""
     data: Any = None
@@ -132,6 +134,13 @@ class AuditLog:
 
     def keeps(self, store: Store) -> None:
         """Ignore the store."""
+
+    def acted(self, agent: str, session: str, action: ViewerAction) -> None:
+        """Write a record of a change to a session that is only stored."""
+        record = AuditRecord(
+            time=self._now(), session=session, agent=agent, kind="action", **_fields_of(action)
+        )
+        self._write([record])
 
     def _write(self, records: list[AuditRecord]) -> None:
         """Append records with one `write`, so that those of several processes do not mix.
@@ -216,6 +225,10 @@ class _SessionAudit(Observation):
             take = self._takes.get(type(event))
             if take is not None:
                 take(event)
+        self._flush()
+
+    def acted(self, action: ViewerAction) -> None:
+        self._add("action", **_fields_of(action))
         self._flush()
 
     def close(self) -> None:
@@ -351,6 +364,17 @@ def _asked_about(opened: PermissionOpened) -> Any:
     """Return the arguments of a request without a tool call: a host, or the files of a project."""
     detail = opened.detail
     return detail["input"] if isinstance(detail, dict) and "input" in detail else detail
+
+
+def _fields_of(action: ViewerAction) -> JsonObject:
+    return {
+        "title": action.name,
+        "outcome": action.outcome,
+        "input": _shortened(action.about) if action.about else None,
+        "who": action.who,
+        "via": action.via,
+        "reason": _cut(action.reason),
+    }
 
 
 def _outcome(closed: PermissionClosed, opened: PermissionOpened) -> str:

@@ -12,6 +12,7 @@ from ..agents import BUILT_IN
 from ..errors import AgentrtError
 from ..model.events import Phase
 from ..model.log import Log
+from ..session.interfaces import ViewerAction
 from .counts import SECONDS, Counted, Histogram, Totals
 from .observation import Observation
 from .steps import LongestStep
@@ -89,6 +90,9 @@ class Metrics:
         from ..store.service import service_of
 
         self._stores.add(service_of(store))
+
+    def acted(self, agent: str, session: str, action: ViewerAction) -> None:
+        """Internal: used by agentrt itself."""
 
     def serves(self, site: object, counts: Callable[[], Mapping[str, int]]) -> Callable[[], None]:
         """Internal: used by agentrt itself.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from ..model.content import JsonObject
 from ..model.events import Event
 from ..model.log import Log
+from ..session.interfaces import ViewerAction
 
 if TYPE_CHECKING:
     from ..store.store import Store
@@ -28,6 +29,9 @@ class Observation:
 
     def events(self, events: list[Event], size: int) -> None:
         """Process a batch of events, made from agent messages of `size` bytes."""
+
+    def acted(self, action: ViewerAction) -> None:
+        """Process a change that a viewer made to the session."""
 
     def calling(
         self, tool: str, call: str | None, meta: JsonObject
@@ -55,6 +59,10 @@ class Telemetry(Protocol):
         """Register a store of sessions."""
         ...
 
+    def acted(self, agent: str, session: str, action: ViewerAction) -> None:
+        """Process a change that a viewer made to a session that is only stored."""
+        ...
+
 
 Telemetries: TypeAlias = "Telemetry | Sequence[Telemetry]"
 """One telemetry object, or several."""
@@ -79,6 +87,10 @@ class _Together(Observation):
     def events(self, events: list[Event], size: int) -> None:
         for part in self._parts:
             part.events(events, size)
+
+    def acted(self, action: ViewerAction) -> None:
+        for part in self._parts:
+            part.acted(action)
 
     @contextmanager
     def calling(self, tool: str, call: str | None, meta: JsonObject) -> Iterator[None]:
@@ -110,6 +122,10 @@ class _All:
     def keeps(self, store: Store) -> None:
         for part in self._parts:
             part.keeps(store)
+
+    def acted(self, agent: str, session: str, action: ViewerAction) -> None:
+        for part in self._parts:
+            part.acted(agent, session, action)
 
 
 def as_one(given: Telemetries) -> Telemetry:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import AgentrtError
 from ..model.log import Log
+from ..session.interfaces import ViewerAction
 from ..trace.redact import Redaction
 from .observation import Observation
 
@@ -57,4 +58,7 @@ class OpenTelemetry:
         return self._tracing.environment()
 
     def keeps(self, store: Store) -> None:
+        """Internal: used by agentrt itself."""
+
+    def acted(self, agent: str, session: str, action: ViewerAction) -> None:
         """Internal: used by agentrt itself."""

@@ -1,0 +1,202 @@
+"""The audit log names the client behind each command that changes something."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from hub_kit import Stage, Tab
+from msgspec import Struct
+from wire_client import WireClient
+
+import agentrt
+from agentrt.telemetry import AuditLog, AuditRecord, read_audit
+from inside.server import ACP, AI_SDK, Hub
+from inside.server import commands as c
+from runtime.fakes import Incarnations
+
+pytestmark = pytest.mark.usefixtures("forked_demo")
+
+TEXT = [{"type": "text", "text": "hello"}]
+
+ORIGIN = ("the server's token", "agentrt.v1")
+
+
+class Scene:
+    """A server with a store and an audit log, and a client."""
+
+    def __init__(self, runtime: agentrt.Runtime, hub: Hub, tab: Tab, audit: Path) -> None:
+        self.runtime = runtime
+        self.hub = hub
+        self.tab = tab
+        self.audit = audit
+
+    def actions(self) -> list[AuditRecord]:
+        return [each for each in read_audit(self.audit) if each.kind == "action"]
+
+    async def session(self) -> agentrt.Session:
+        return await self.runtime.create("demo", cwd=self.audit.parent, checkpoints=True)
+
+
+@asynccontextmanager
+async def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    folder = tmp_path / "project"
+    folder.mkdir()
+    audit = folder / "audit.jsonl"
+    async with (
+        agentrt.open_runtime(telemetry=AuditLog(audit), store=tmp_path / "store.db") as runtime,
+        trio.open_nursery() as nursery,
+    ):
+        hub = Hub(runtime)
+        stage = Stage(runtime, hub, Incarnations(), nursery)
+        yield Scene(runtime, hub, stage.connect(client=WireClient(None)), audit)
+        hub.close()
+        nursery.cancel_scope.cancel()
+
+
+CHANGES: dict[type[Struct], tuple[dict[str, Any], str]] = {
+    c.Prompt: ({"content": TEXT}, "prompt"),
+    c.Retell: ({}, "send_history"),
+    c.Cancel: ({}, "cancel"),
+    c.ToolResult: ({"item": "i1", "content": TEXT}, "tool_result"),
+    c.QueueRemove: ({"entry": "q1"}, "queue_remove"),
+    c.QueueEdit: ({"entry": "q1", "content": TEXT}, "queue_edit"),
+    c.QueuePromote: ({"entry": "q1"}, "queue_promote"),
+    c.QueueResume: ({}, "queue_resume"),
+    c.RenameSession: ({"title": "Mine"}, "rename"),
+    c.SetMode: ({"mode": "mine"}, "set_mode"),
+    c.SetModel: ({"model": "mine"}, "set_model"),
+    c.SetOption: ({"option": "mine", "value": True}, "set_option"),
+    c.RevokeAccess: ({"target": "mine"}, "revoke"),
+    c.StopTask: ({"task": "mine"}, "stop_task"),
+    c.RestoreCheckpoint: ({"checkpoint": 99}, "restore"),
+    c.ForkSession: ({}, "fork"),
+    c.StopAll: ({}, "cancel"),
+    c.CloseSession: ({}, "close"),
+    c.DeleteSession: ({}, "delete"),
+}
+"""The commands that change a session, in the order in which they are tried, and their names in the
+audit log.
+"""
+
+ELSEWHERE = {c.NewSession, c.LoadSession, c.Permission}
+"""Commands that have their own tests below."""
+
+SHOW = {c.Hello, c.Attach, c.Detach, c.LookBack, c.ReadContent, c.ListSessions, c.ShowWire}
+"""Commands about what a client is shown."""
+
+
+def test_each_command_that_changes_something_is_tried() -> None:
+    assert CHANGES.keys() | ELSEWHERE | SHOW | {*c.READS} == {*c._leaves(c.ViewerCommand)}
+
+
+async def test_each_change_has_its_origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with scene(tmp_path, monkeypatch) as there:
+        session = await there.session()
+        await session.run("hi")
+        for kind, (fields, title) in CHANGES.items():
+            op = next((each.default for each in c.fields(kind) if each.name == "op"), None)
+            given = {**fields, **({} if op is None else {"op": op})}
+            if issubclass(kind, c.ForSession):
+                given["session"] = session.id
+            before = len(there.actions())
+            answer = await there.tab.ask(kind.__struct_config__.tag, **given)
+            found = next(each for each in there.actions()[before:] if each.title == title)
+            assert (found.who, found.via, found.agent) == (*ORIGIN, "demo"), kind
+            assert found.outcome == ("done" if answer["ok"] else "refused"), kind
+            assert bool(found.reason) != answer["ok"], kind
+
+
+async def test_who_closed_a_session_also_cancelled_its_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with scene(tmp_path, monkeypatch) as there:
+        session = await there.session()
+        running = session.submit("run sleep 60")
+        with trio.fail_after(30):
+            while not running.id:  # noqa: ASYNC110
+                await trio.sleep(0.01)
+        await there.tab.ok("session", op="close", session=session.id)
+    [end] = [each for each in read_audit(there.audit) if each.kind == "turn"]
+    assert (end.outcome, end.by, end.who, end.via) == ("cancelled", "caller", *ORIGIN)
+
+
+async def test_a_session_that_a_client_opens_has_its_origin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with scene(tmp_path, monkeypatch) as there:
+        await there.tab.ok("session", op="new", agent="demo", cwd=str(there.audit.parent))
+        [first] = there.actions()
+        assert (first.who, first.via, first.outcome) == (*ORIGIN, "done")
+        await there.runtime.get(first.session).run("hi")
+        await there.tab.ok("session", op="close", session=first.session)
+        await there.tab.ok("session", op="load", session=first.session)
+        await there.tab.ok("session", op="delete", session=first.session)
+        assert [(each.title, each.who, each.via) for each in there.actions()] == [
+            ("open", *ORIGIN),
+            ("close", *ORIGIN),
+            ("open", *ORIGIN),
+            ("close", *ORIGIN),
+            ("delete", *ORIGIN),
+        ]
+
+
+async def test_changes_in_other_protocols_have_their_origin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with scene(tmp_path, monkeypatch) as there:
+        cwd = str(there.audit.parent)
+        editor = there.hub.attach_viewer(ACP)
+
+        async def ask(method: str, **params: Any) -> Any:
+            message = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
+            editor.receive(json.dumps(message))
+            with trio.fail_after(30):
+                while (answer := json.loads(await editor.next_frame())).get("id") != method:
+                    pass
+            return answer["result"]
+
+        info = {"name": "editor", "version": "1"}
+        await ask("initialize", protocolVersion=1, clientInfo=info, clientCapabilities={})
+        session = (await ask("session/new", cwd=cwd, mcpServers=[]))["sessionId"]
+        await ask("session/set_mode", sessionId=session, modeId="plan")
+        await ask("session/prompt", sessionId=session, prompt=TEXT)
+        await ask("session/close", sessionId=session)
+
+        chat = there.hub.attach_viewer(AI_SDK)
+        message = {"id": "m", "role": "user", "parts": TEXT}
+        body = {"agent": "demo", "cwd": cwd}
+        sent = {"type": "send", "requestId": "r", "id": "a", "messages": [message], "body": body}
+        chat.receive(json.dumps(sent))
+        with trio.fail_after(30):
+            while json.loads(await chat.next_frame())["type"] != "end":
+                pass
+
+        names = [(each.via.partition(" ")[0], each.title) for each in there.actions()]
+        assert names == [
+            ("acp", "open"),
+            ("acp", "set_mode"),
+            ("acp", "prompt"),
+            ("acp", "close"),
+            ("ai", "open"),
+            ("ai", "prompt"),
+        ]
+        assert {each.who for each in there.actions()} == {"the server's token"}
+
+
+async def test_changes_by_the_program_are_not_actions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with scene(tmp_path, monkeypatch) as there:
+        session = await there.session()
+        await session.run("hi")
+        session.rename("Mine")
+        await there.runtime.close(session.id)
+        await there.runtime.delete(session.id)
+        assert there.actions() == []
