@@ -78,3 +78,31 @@ def test_a_host_that_is_stopped_for_longer_than_its_limits_goes_on() -> None:
         time.sleep(14)
         host.send_signal(signal.SIGCONT)
         assert "completed" in host.stdout.read()
+
+
+STARTING = """
+import sys, trio, agentrt
+
+async def main():
+    script = "sleep 2; exec $0 -m agentrt.demo"
+    agent = agentrt.agents.acp(["sh", "-c", script, sys.executable], name="demo")
+    limits = agentrt.Limits(startup_timeout_s=7)
+    print("starting", flush=True)
+    async with agentrt.open_session(agent, limits=limits) as session:
+        print(session.state.phase)
+
+trio.run(main)
+"""
+
+
+@pytest.mark.slow
+def test_an_agent_that_starts_meanwhile_is_waited_for() -> None:
+    host = subprocess.Popen([sys.executable, "-c", STARTING], stdout=subprocess.PIPE, text=True)
+    with host:
+        assert host.stdout is not None
+        assert host.stdout.readline() == "starting\n"
+        time.sleep(1)
+        host.send_signal(signal.SIGSTOP)
+        time.sleep(14)
+        host.send_signal(signal.SIGCONT)
+        assert host.stdout.read() == "idle\n"

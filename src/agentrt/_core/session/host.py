@@ -603,6 +603,7 @@ class SessionHost:
     async def start(self, nursery: ServiceNursery, opening: Opening) -> None:
         """Start a process and complete the handshake within `limits.startup_timeout_s`.
 
+        Time during which this program does not run does not count.
         Raises `AgentStartError`. Cancellation or an error ends the process again.
         """
         self.nursery = nursery
@@ -622,7 +623,9 @@ class SessionHost:
         core.start(link.driver, opening)
         ready = False
         try:
-            with trio.move_on_after(self.limits.startup_timeout_s):
+            patience = trio.CancelScope()
+            patience.deadline = trio.current_time() + self.limits.startup_timeout_s
+            with on_standstill(partial(_extend, patience)), patience:
                 await nursery.start(link.run, self._connect, opening)
                 if not link.gone:
                     core.spawned(link.pid)
@@ -1041,6 +1044,10 @@ class SessionHost:
             self.tap.close()
             self.waiters.wake()
             self._idle_waiters.wake()
+
+
+def _extend(scope: trio.CancelScope, gap_s: float) -> None:
+    scope.deadline += gap_s
 
 
 def _nothing(*args: object) -> None:

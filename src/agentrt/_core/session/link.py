@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 import trio
 from msgspec import structs
 
-from ..._base.nesting import bare_errors
+from ..._base.nesting import TICK_S, bare_errors
 from ..errors import AgentrtError, AgentStartError, SessionNotFound
 from ..limits import Limits
 from ..model.driver import Driver, Effect, Opening, StartFailed, Write
@@ -264,7 +264,9 @@ class Link:
     async def wait_started(self) -> None:
         """Wait until the handshake has ended or can never end. Call it only once."""
         with self._handshake_scope:
-            await self.started.wait()
+            while not self.started.is_set():
+                with trio.move_on_after(TICK_S):
+                    await self.started.wait()
 
     def _broken(self, why: str) -> None:
         """Handle that the agent does not read its input."""
