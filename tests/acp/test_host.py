@@ -218,7 +218,10 @@ async def test_another_name_of_the_same_file_keeps_the_old_content(
 
 
 @pytest.mark.parametrize("call", ["replace", "fchown", "setxattr"])
-@pytest.mark.parametrize("reason", [errno.EBUSY, errno.EPERM, errno.EACCES, errno.EXDEV])
+@pytest.mark.parametrize(
+    "reason",
+    [errno.EBUSY, errno.EPERM, errno.EACCES, errno.EXDEV, errno.EINVAL, errno.EOVERFLOW],
+)
 async def test_a_file_that_cannot_be_replaced_is_overwritten(
     root: Path, monkeypatch: pytest.MonkeyPatch, call: str, reason: int
 ) -> None:
@@ -275,21 +278,35 @@ async def test_a_replaced_file_keeps_its_attributes(root: Path) -> None:
     assert os.getxattr(root / "file", "user.kept") == b"value"
 
 
+WRITE = """
+import sys, trio
+from agentrt._core.acp.files import FileService, Roots
+params = {"sessionId": "s", "path": sys.argv[1] + "/file", "content": "new"}
+trio.run(FileService(Roots([sys.argv[1]])).handle, "fs/write_text_file", params)
+"""
+"""A program that writes a file."""
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount a file")
 def test_a_file_that_is_a_mount_point_is_overwritten(root: Path, outside: Path) -> None:
     (root / "file").write_text("")
-    program = (
-        "import sys, trio\n"
-        "from agentrt._core.acp.files import FileService\n"
-        "from agentrt._core.acp.files import Roots\n"
-        "params = {'sessionId': 's', 'path': sys.argv[1] + '/file', 'content': 'new'}\n"
-        "trio.run(FileService(Roots([sys.argv[1]])).handle, 'fs/write_text_file', params)\n"
-    )
     script = 'mount --bind "$1/secret" "$2/file" && exec "$3" -c "$4" "$2"'
-    words = ["sh", "-c", script, "sh", str(outside), str(root), sys.executable, program]
+    words = ["sh", "-c", script, "sh", str(outside), str(root), sys.executable, WRITE]
     subprocess.run(["unshare", "-m", *words], check=True)
     assert (outside / "secret").read_text() == "new"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a file to another user")
+def test_a_file_of_a_user_that_does_not_exist_in_a_container_is_overwritten(root: Path) -> None:
+    (root / "file").write_text("a longer old content")
+    (root / "file").chmod(0o666)
+    os.chown(root / "file", 4242, 4242)
+    words = [sys.executable, "-c", WRITE, str(root)]
+    subprocess.run(["unshare", "--user", "--map-root-user", *words], check=True)
+    assert (root / "file").read_text() == "new"
+    assert (root / "file").stat().st_uid == 4242
 
 
 async def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(

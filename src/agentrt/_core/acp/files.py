@@ -600,6 +600,9 @@ _IRREPLACEABLE: Final = {
     errno.EACCES,
     errno.EPERM,
     errno.EROFS,
+    # its owner does not exist in this container
+    errno.EINVAL,
+    errno.EOVERFLOW,
     # the file is a mount point
     errno.EBUSY,
     errno.EXDEV,
