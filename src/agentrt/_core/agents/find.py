@@ -1,4 +1,9 @@
-"""Finding agents by name, and their programs on this machine."""
+"""Finding agents by name, and their programs on this machine.
+
+A name is looked up among the user's own agents first, then in the catalogue. The agent that is
+found has the absolute path of its program, because it is started in another folder. Only
+`agent_version` starts a program.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Start options of Claude Code, with the overrides of one session."""
+"""Start options of Claude Code, with the overrides of one session.
+
+Options come from the agent (`agents.claude(…)` or the configuration file) and from the session
+(`options=`, `model=`, `mode=`), which overrides them field by field: `effective` merges both.
+`command.py` turns the result into the command line and the `initialize` request, for each start.
+"""
 
 from __future__ import annotations
 

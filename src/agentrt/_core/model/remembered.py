@@ -43,10 +43,10 @@ def history_text(state: SessionState, most: int) -> str:
 
 
 def _words(state: SessionState, item: Item) -> str:
-    """Return an item of an ended turn as it is told to the agent; empty for one that is left out.
+    """Return the words for an item of an ended turn; empty for one that is left out.
 
-    Told are prompts, answers, and the titles of tool calls with their status, except those of
-    sub-agents. A prompt that itself tells an earlier conversation is left out.
+    Prompts, answers, and the titles and status of tool calls are kept, except those of sub-agents.
+    A prompt that itself repeats an earlier conversation is left out.
     """
     turn = state.turns.get(item.turn or "")
     if item.parent is not None or turn is None or turn.outcome is None:

@@ -1,5 +1,9 @@
-"""The resources that a session provides to its agent, and helpers shared by all protocols'
-setup.
+"""The resources that a session provides to its agent, and helpers shared by all protocols' setup.
+
+An `Offer` has the program's arguments, in the same form for all protocols. The setup of the agent's
+protocol (`acp_setup.py`, `claude_setup.py`, `codex_setup.py`, `own_setup.py`) makes a
+`ProtocolSetup` of it: functions that make a driver and connect to the agent at each start, and a
+block around the session, which serves the agent's requests.
 """
 
 from __future__ import annotations

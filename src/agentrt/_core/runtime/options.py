@@ -1,4 +1,9 @@
-"""The options of a session: declarations and checks, so that mistakes are reported early."""
+"""The options of a session: declarations and checks, so that mistakes are reported early.
+
+The checks run before anything is started. They raise `TypeError` or `ValueError` for an argument
+that is wrong in itself, and `LocalProtocolError` for one that does not fit the agent, and for any
+problem with a folder.
+"""
 
 from __future__ import annotations
 

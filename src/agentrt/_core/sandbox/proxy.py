@@ -102,7 +102,7 @@ class _ClientReader:
     """Reads from a stream that has a beginning already."""
 
     def __init__(self, stream: trio.SocketStream, first: bytes) -> None:
-        """`first`: the bytes that were read to tell SOCKS from HTTP."""
+        """`first`: the bytes that were read to recognize the protocol."""
         self.stream = stream
         self.data = first
 

@@ -1,4 +1,9 @@
-"""Interfaces between the session's core, its parts, and the task that carries out decisions."""
+"""Interfaces between the session's core, its parts, and the task that carries out decisions.
+
+The core decides in steps that never wait. It knows the host only by `CoreHost`, and asks it to
+write, to serve a request or to wait; the host calls the core again with the results. Both sides can
+therefore be read, and tested, alone.
+"""
 
 from __future__ import annotations
 

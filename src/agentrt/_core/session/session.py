@@ -1,4 +1,12 @@
-"""A session: one conversation with one agent process, as used by a program."""
+"""A session: one conversation with one agent process, as used by a program.
+
+The classes here check the program's arguments and pass them on: `SessionCore` makes the decisions,
+`SessionHost` runs the agent's process and all tasks, and `SessionSettings` changes modes, models
+and options. Other packages of agentrt get from a session to its host by `host_of`.
+
+The properties have the newest state, including events that a store has not saved yet. `Session.log`
+is what viewers see: with a store, it lacks the events that are not saved yet.
+"""
 
 from __future__ import annotations
 

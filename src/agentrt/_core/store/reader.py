@@ -1,4 +1,9 @@
-"""The reader of a store's file: for use alongside its writer, or without one."""
+"""The reader of a store's file: for use alongside its writer, or without one.
+
+Each method reads in one transaction, so its result is one state of the file. The file is in WAL
+mode, so the writer does not wait for a reader. A reader never changes the file; one that is of an
+older version must be opened by a writer first (`Outdated`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,14 @@
-"""The interfaces of a store that several processes share, and the values that they exchange."""
+"""The interfaces of a store that several processes share, and the values that they exchange.
+
+`agentrt._cluster` implements them for PostgreSQL; it is imported only for such a store.
+`StoreServer.share` returns the two objects of a process. With the `StoreMembership` it holds a
+lease, and owns sessions only while it does. By the `Cluster` it reaches the sessions of the other
+processes: it reads their logs as they are stored, and has commands carried out.
+
+A command of a client for a session that runs in another process becomes a `StoredCommand` in the
+database, addressed to the lease of the owner. That process carries it out by its `CommandHandler`
+and stores the answer, which the first process finds by polling.
+"""
 
 from __future__ import annotations
 

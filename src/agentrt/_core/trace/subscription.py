@@ -1,4 +1,10 @@
-"""Following a session's wire messages, as an async iterator, and the most recent ones."""
+"""Following a session's wire messages, as an async iterator, and the most recent ones.
+
+A reader must not delay the session. `_WireReader.put` is called while the session works, so it only
+keeps the raw piece. Assembling lines and replacing secrets, which takes far longer, is done when
+the reader takes a record, in its own task. The bytes of a slow reader are limited; pieces that name
+secrets are never dropped, because later lines would be shown with these secrets.
+"""
 
 from __future__ import annotations
 
