@@ -107,6 +107,48 @@ async def test_if_who_makes_a_look_is_cancelled_another_makes_one(
     looks.wanted[0].set()
 
 
+async def test_who_is_cancelled_waits_for_the_thread_and_its_files(
+    looks: Looks, nursery: trio.Nursery
+) -> None:
+    scope, over = trio.CancelScope(), trio.Event()
+
+    async def ask() -> None:
+        with scope:
+            await _ProcScans().scan(1)
+        over.set()
+
+    nursery.start_soon(ask)
+    await looks.begun(1)
+    scope.cancel()
+    await trio.testing.wait_all_tasks_blocked(0.01)
+    assert not over.is_set()
+    looks.finish()
+    with trio.fail_after(60):
+        await over.wait()
+    assert scope.cancelled_caught
+
+
+async def test_a_thread_that_hangs_is_left_to_its_end(
+    looks: Looks, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree, "SCAN_TIMEOUT_S", 0.02)
+    with trio.fail_after(30), trio.CancelScope() as scope:
+        async with trio.open_nursery() as others:
+            others.start_soon(_ProcScans().scan, 1)
+            await looks.begun(1)
+            scope.cancel()
+    assert scope.cancelled_caught
+    looks.finish()
+
+
+async def test_who_is_cancelled_before_the_look_makes_none(looks: Looks) -> None:
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await _ProcScans().scan(1)
+    assert scope.cancelled_caught
+    assert looks.oldest == []
+
+
 async def test_a_look_that_hangs_keeps_nobody_else_waiting(
     looks: Looks, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,13 +9,17 @@ from __future__ import annotations
 import math
 import os
 import signal
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import trio
 
 from . import descendants
 from .descendants import ProcessId
+
+T = TypeVar("T")
 
 POLL_INTERVAL_S: Final = 0.02
 """Seconds between two checks whether signalled processes are gone."""
@@ -77,16 +81,18 @@ class _ProcScans:
         return await self._scan()
 
     async def _scan(self) -> descendants.ProcessTable:
-        """Walk in a thread. A cancelled caller leaves the thread to its end."""
+        """Walk in a thread.
+
+        A cancelled caller still waits for the thread, because its open files are those of this
+        process; one that hangs is left to its end.
+        """
         self._begun += 1
         walk = self._current = _ProcScan(self._begun)
         make = partial(descendants.list_processes, int(self._oldest))
         self._oldest = math.inf
         try:
             try:
-                walk.table = await trio.to_thread.run_sync(
-                    make, abandon_on_cancel=True, limiter=_walkers
-                )
+                walk.table = await _run_to_its_end(make)
             except RuntimeError:  # no thread is available: it takes some milliseconds
                 walk.table = make()
         except OSError as error:
@@ -97,6 +103,30 @@ class _ProcScans:
                 self._current = None
             walk.over.set()
         return walk.table
+
+
+async def _run_to_its_end(make: Callable[[], T]) -> T:
+    """Run a function in a thread.
+
+    If this is cancelled, it waits for the function for a part of `SCAN_TIMEOUT_S`. Raises
+    `RuntimeError` if no thread is available.
+    """
+    ended, token = trio.Event(), trio.lowlevel.current_trio_token()
+
+    def run() -> T:
+        try:
+            return make()
+        finally:
+            with suppress(trio.RunFinishedError):
+                token.run_sync_soon(ended.set)
+
+    await trio.lowlevel.checkpoint_if_cancelled()  # from here on, the thread is started
+    try:
+        return await trio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=_walkers)
+    except trio.Cancelled:
+        with trio.move_on_after(SCAN_TIMEOUT_S / 2, shield=True):
+            await ended.wait()  # noqa: ASYNC120 - bounded
+        raise
 
 
 _proc_scans: trio.lowlevel.RunVar[_ProcScans | None] = trio.lowlevel.RunVar("agentrt walks", None)
