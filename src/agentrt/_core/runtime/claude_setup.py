@@ -174,7 +174,8 @@ async def _serve_mcp(
     connections[name].handle(message, begin, reply, background=request.background)
     for call in calls:
         await call()
-    await answered.wait()
+    if not answered.is_set():  # otherwise the wait would let all other tasks run first
+        await answered.wait()
     return answer
 
 

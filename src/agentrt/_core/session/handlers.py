@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import trio
@@ -43,17 +44,18 @@ class Starter(Protocol):
 class Handlers:
     """The running handlers, by the key of their request.
 
-    `ended` is called each time a handler has answered.
+    `ended` is called each time a handler has answered, within the same `step` as its answer.
     """
 
-    def __init__(self, ended: Callable[[], None] = lambda: None) -> None:
-        """Begin without handlers."""
+    def __init__(self, ended: Callable[[], None], step: AbstractContextManager[None]) -> None:
+        """Begin without handlers. `step` is a block that can be entered any number of times."""
         self.running: dict[str, trio.CancelScope] = {}
         """Their cancel scopes. Change it only through the methods."""
         self._until: dict[str, Lifetime] = {}
         self._ends: dict[str, trio.Event] = {}
         """The end events of handlers that are waited for."""
         self._ended = ended
+        self._step = step
 
     def start(
         self,
@@ -158,11 +160,12 @@ class Handlers:
                 del self.running[key], self._until[key]
                 if (end := self._ends.pop(key, None)) is not None:
                     end.set()
-            try:
-                answer()
-            except (TypeError, ValueError, RecursionError) as error:  # not JSON
-                failed(error)
-            self._ended()
+            with self._step:
+                try:
+                    answer()
+                except (TypeError, ValueError, RecursionError) as error:  # not JSON
+                    failed(error)
+                self._ended()
 
 
 class TurnTasks:

@@ -238,7 +238,7 @@ class SessionHost:
         if observer is not None:
             self.log.observe(observer.events)
         self.log.shown.listen(self.waiters.wake)
-        self.handlers: Handlers = Handlers(self._handler_ended)
+        self.handlers: Handlers = Handlers(self._handler_ended, self.core.step())
         self.rate_limit: TenantRateLimit | None = None
         """Limits the rate of reading, shared with other sessions."""
         self.reading_paused: bool = False
@@ -489,15 +489,15 @@ class SessionHost:
         """
         turn = self.core.turn
         nursery: trio.Nursery | ServiceNursery = self.nursery
-        context, scope = None, self.scope.of(None)
+        context, id = None, None
         if turn is not None and until in ("turn", "cancel"):
-            context, scope = turn.context, self.scope.of(turn.id)
+            context, id = turn.context, turn.id
             if until == "turn" and turn.state is not TurnMachineState.CANCELLING:
                 tasks = self.tasks_of(turn)
                 nursery = self.nursery if tasks is None else tasks.nursery
         if context is None:
             context = contextvars.copy_context()
-        context.run(scope.enter)
+        context.run(self.scope.of(id).enter)
         self.handlers.start(
             nursery, key, service, reply, refuse, on_error, until=until, context=context
         )
@@ -540,8 +540,8 @@ class SessionHost:
 
         After a rate limit, such a turn is not repeated automatically.
         """
-        if self.core.turn is not None:
-            self.core.turn.served = True
+        if (turn := self.core.turn) is not None:
+            turn.served = True
 
     def handler_failed(self, what: str, error: Exception) -> None:
         """Log a failed handler; its caller gets an error answer."""

@@ -275,7 +275,7 @@ class ToolConnection:
 
     async def _run(self, tool: Tool, call: CallTool, context: ToolContext, reply: Reply) -> None:
         """Run a tool and answer, in every case once."""
-        outcome = ToolOutcome.error(f"{tool.name} was cancelled")
+        outcome: ToolOutcome | None = None
         try:
             with self._server._around(tool.name, context.tool_call, call.meta):
                 outcome = await call_tool(
@@ -289,6 +289,7 @@ class ToolConnection:
             answer = None
             if self._running.get(call.request_id) is context:  # otherwise its client cancelled it
                 del self._running[call.request_id]
+                outcome = outcome or ToolOutcome.error(f"{tool.name} was cancelled")
                 answer = self._mcp.reply(call.request_id, outcome)
             reply(answer)
 
@@ -324,9 +325,12 @@ def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
     return named
 
 
+_NOTHING: Final = nullcontext()
+
+
 def nothing_around(tool: str, call: str | None, meta: JsonObject) -> nullcontext[None]:
     """Do nothing around a call; the default of `around`."""
-    return nullcontext()
+    return _NOTHING
 
 
 def nothing_refused(tool: str, arguments: object, server: str) -> None:
