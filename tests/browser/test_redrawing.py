@@ -75,3 +75,48 @@ def test_a_frame_of_a_key_does_not_draw_what_the_agent_writes(page: Page) -> Non
     found = page.evaluate("changes")
     page.get_by_role("button", name="Stop", exact=True).click()
     assert found["inFrames"] == 0
+
+
+ANNOUNCED = """() => {
+    // Notes what is announced: the most at once, and all of it.
+    window.announced = { most: 0, words: [] };
+    const region = document.querySelector(".unseen[aria-live=polite]");
+    new MutationObserver(() => {
+        announced.most = Math.max(announced.most, region.children.length);
+        announced.words.push(region.textContent);
+    }).observe(region, { childList: true, subtree: true, characterData: true });
+}"""
+
+
+def test_of_much_that_ends_at_once_the_newest_is_announced(page: Page) -> None:
+    phase(page, "Idle")
+    page.evaluate(ANNOUNCED)
+    turn(page, "many 400")
+    until(lambda: page.evaluate("announced.words.join().includes('call 399: done')"), "the last")
+    found = page.evaluate("announced")
+    assert "earlier updates" in "".join(found["words"])
+    assert found["most"] <= 7  # five items, the number of the others, and how the turn ended
+
+
+BLANK = """around => {
+    // Blocks in sight, or within some pixels of it, that have nothing.
+    const box = document.querySelector(".transcript").getBoundingClientRect();
+    return [...document.querySelectorAll(".block")].filter((block) => {
+        const { top, bottom } = block.getBoundingClientRect();
+        return !block.childElementCount && bottom > box.top - around && top < box.bottom + around;
+    }).length;
+}"""
+
+
+def test_what_is_out_of_sight_is_drawn_when_the_user_stops_typing(page: Page) -> None:
+    phase(page, "Idle")
+    ask(page, "many 300")
+    page.get_by_label("Message the agent").focus()
+    last = page.locator(".transcript", has_text="Answer 299")
+    keys = 0
+    while not last.count() or keys < 50:
+        page.keyboard.press("x")
+        keys += 1
+    until(lambda: page.evaluate(BLANK, 0) == 0 or page.keyboard.press("x"), "what is in sight")
+    assert page.get_by_label("Message the agent").input_value().startswith("x" * keys)
+    until(lambda: page.evaluate(BLANK, 900) == 0, "what is around it")

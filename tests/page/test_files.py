@@ -76,6 +76,12 @@ def test_no_file_names_another_machine(path: Path) -> None:
     assert not re.search(r"(?:https?:)?//[\w-]+\.\w", re.sub(r"`https?://\$\{.*", "", text))
 
 
+def test_no_length_is_a_part_of_a_container() -> None:
+    """For one in such a unit, the browser computes styles in each layout of its container."""
+    for path in PAGE.glob("*.css"):
+        assert not re.findall(r"\dcq(?:[wibh]|min|max)\b", path.read_text()), path.name
+
+
 def test_the_plain_page_is_served_without_a_build(tmp_path: Path) -> None:
     """Its modules, and what they import, are sources that browsers read."""
     for path in PAGE.iterdir():

@@ -4,16 +4,20 @@ import { signal } from "@preact/signals";
 import { isOver } from "./client.js";
 import { oneLine } from "./safe.js";
 import { STATUS, titleOf } from "./toolcard.js";
-import { seatNow, ui } from "./store.js";
+import { seatDrawn, ui } from "./store.js";
 import { OUTCOMES } from "./ending.js";
 
 /** Characters of an answer that are read by themselves; the rest is there to be read. */
 const LONGEST = 1_500;
 
+/** Items that are announced together, the newest: of more of them, only their number is. */
+const MOST = 5;
+
 /** What is new between two views of the same session, in words. */
 export function changes(before: Seat, after: Seat): string[] {
   if (before.view === after.view || before.epoch !== after.epoch) return [];
   const words: string[] = [];
+  const ended: w.Item[] = [];
   if (before.view.items !== after.view.items) {
     const { earlier } = before.view;
     let old = earlier !== null && earlier !== after.view.earlier; // what came in before it is no news
@@ -22,9 +26,11 @@ export function changes(before: Seat, after: Seat): string[] {
       if (old) continue;
       const known = before.view.items.get(item.id);
       if (known === item || item.replay) continue;
-      if (isOver(item) && !(known && isOver(known))) words.push(finished(item));
+      if (isOver(item) && !(known && isOver(known)) && isSaid(item)) ended.push(item);
     }
   }
+  if (ended.length > MOST) words.push(`${ended.length - MOST} earlier updates.`);
+  words.push(...ended.slice(-MOST).map(finished));
   for (const [request, ask] of after.view.permissions) {
     // Who writes keeps the focus, and would not hear of it.
     if (isWriting() && !before.view.permissions.has(request)) words.push(`Needs your answer: ${oneLine(ask.title, 200)}`);
@@ -43,20 +49,30 @@ const isWriting = (): boolean => {
   return at instanceof HTMLTextAreaElement && at.value !== "";
 };
 
-function finished(item: w.Item): string {
-  if (item.type === "text") return oneLine(item.text, LONGEST);
-  if (item.type === "tool") return `${titleOf(item)}: ${STATUS[item.status ?? "completed"] ?? item.status}.`;
-  return "";
-}
+const isSaid = ({ type, text }: w.Item): boolean => type === "tool" || (type === "text" && Boolean(text));
+
+const finished = (item: w.Item): string =>
+  item.type === "text"
+    ? oneLine(item.text, LONGEST)
+    : `${titleOf(item)}: ${STATUS[item.status ?? "completed"] ?? item.status}.`;
 
 let last: { seat: Seat | undefined; session: string | null } = { seat: undefined, session: null };
 
 /** What is said just now. */
 const said = signal<string[]>([]);
 
-/** To be called whenever anything has changed. */
+let isSoon = false;
+
+/** To be called whenever anything has changed: what is drawn is announced, in a task of its own. */
 export function announce() {
-  const [seat, { session }] = [seatNow(), ui()];
+  if (isSoon || seatDrawn() === last.seat) return;
+  isSoon = true;
+  setTimeout(announceNow);
+}
+
+function announceNow() {
+  isSoon = false;
+  const [seat, { session }] = [seatDrawn(), ui()];
   if (seat === last.seat) return;
   const fresh = seat && last.seat && last.session === session ? changes(last.seat, seat) : [];
   if (seat && last.session !== session) fresh.push(`Session ${oneLine(seat.view.title || seat.view.state.agent.name, 120)}.`);

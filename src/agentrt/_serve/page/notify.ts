@@ -48,8 +48,16 @@ export function attract() {
   ).length;
   const summary = sessions.find(({ session }) => session === ui().session);
   const title = summary ? `${nameOf(summary)} – agentrt` : "agentrt";
-  document.title = count ? `(${count}) ${title}` : title;
+  setTitle(count ? `(${count}) ${title}` : title);
   badge(count);
+}
+
+let titled = "";
+
+function setTitle(title: string) {
+  if (title === titled) return;
+  titled = title;
+  document.title = title;
 }
 
 const isDone = (was: w.SessionInfo["phase"], phase: w.SessionInfo["phase"]): boolean =>

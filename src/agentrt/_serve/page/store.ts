@@ -132,13 +132,13 @@ export const ui = () => uis;
 
 const seatOf = (model: Model) => model.attached.get(store.ui.session ?? "");
 
-/** The session that is shown as it is now; of it, nothing is drawn again. */
-export const seatNow = () => seatOf(store.model);
+/** The session that is shown, as it was drawn last; of it, nothing is drawn again. */
+export const seatDrawn = () => seatOf(drawn);
 
 /** The one that was shown last: components read it until they are taken away. Handlers read the first one
  *  before it is drawn. */
-let last = seatNow();
-const latest = (model: Model) => (last = seatOf(model) ?? last ?? seatNow()) as Seat;
+let last = seatOf(store.model);
+const latest = (model: Model) => (last = seatOf(model) ?? last ?? seatOf(store.model)) as Seat;
 const seats = tracked(latest);
 const view = tracked((model) => latest(model).view);
 const extra = tracked((model) => latest(model).extra);
@@ -245,7 +245,23 @@ let pressed = -Infinity;
 
 /** Note a key press. */
 export const onPress = () => void (pressed = performance.now());
-const isTyping = () => performance.now() - pressed < TYPING_MS;
+export const isTyping = () => performance.now() - pressed < TYPING_MS;
+
+/** What is done when the user has stopped typing; only the last one that was given. */
+let typed: (() => void) | null = null;
+
+/** Call a function when the user has stopped typing. */
+export function afterTyping(act: () => void) {
+  if (!typed) setTimeout(endTyping, TYPING_MS);
+  typed = act;
+}
+
+function endTyping() {
+  if (isTyping()) return void setTimeout(endTyping, TYPING_MS - (performance.now() - pressed));
+  const act = typed;
+  typed = null;
+  act?.();
+}
 
 /** How long it took to draw the last messages of the server, with layout and painting. */
 let cost_ms = 1;
@@ -315,3 +331,10 @@ function redraw(inFrame: boolean, asked: boolean) {
 
 /** Draw the user's changes now, before the next frame. */
 export const show = () => (showing ? changed() : redraw(false, false));
+
+/** Have a component drawn again. While the user types, in a task of its own: the frame then has only the layout
+ *  and the painting to do, and keys come between. */
+export function drawApart(change: () => void) {
+  if (!isTyping()) return change();
+  setTimeout(() => (change(), show()));
+}

@@ -11,7 +11,7 @@ import { sameShape, tree, type Outline } from "./shape.js";
 import { sendingHere } from "./pending.js";
 import { Row, Run, Sent } from "./rows.js";
 import type { RowOf } from "./runs.js";
-import { beforePainting, field, listen, model, setUi, ui } from "./store.js";
+import { beforePainting, drawApart, field, listen, model, setUi, ui } from "./store.js";
 import { Windowed } from "./windowed.js";
 
 /** Pixels from the beginning at which whoever scrolls up gets what was before. */
@@ -28,7 +28,7 @@ interface TranscriptProps {
 export class Transcript extends Component<TranscriptProps> {
   box: HTMLElement | null = null;
   following = new Following();
-  windowed = new Windowed(() => this.forceUpdate());
+  windowed = new Windowed(() => drawApart(() => this.forceUpdate()));
   /** A row and its number: what comes in before it changes no number behind it. */
   anchor = { id: "", number: 0 };
   /** Another one only if it is not what it was: not while texts grow. */
@@ -56,10 +56,10 @@ export class Transcript extends Component<TranscriptProps> {
     this.isSoon = true;
   }
 
-  /** What comes in above moves nothing that is in sight. */
+  /** What comes in above moves nothing that is in sight. At the end, nothing has to be kept in its place. */
   getSnapshotBeforeUpdate() {
     const { earlier } = this.props.seat.view;
-    if (earlier !== this.earlier) this.following.held = this.following.inSight();
+    if (earlier !== this.earlier && !ui().atEnd) this.following.held = this.following.inSight();
     this.earlier = earlier;
     return null;
   }

@@ -2,13 +2,13 @@
 // has the height that it had, or that it may have; the browser keeps what is in sight in its place.
 
 import { Component } from "preact";
-import { frameCost_ms } from "./store.js";
+import { afterTyping, frameCost_ms, isTyping, ui } from "./store.js";
 
 /** Rows of a block, which are drawn together. */
 export const BLOCK = 3;
 
 /** Blocks of a section: those of one that is far from what is in sight are no elements. */
-const SECTION = 60;
+const SECTION = 20;
 
 /** Blocks at the end that are always drawn: what comes next belongs there. */
 const LAST = 1;
@@ -27,7 +27,7 @@ const GAP = 17.6;
 /** The blocks of one list. It is drawn again by whoever draws the list (`changed`). */
 export class Windowed {
   near: Set<number> = new Set();
-  /** Blocks that are to be drawn, and how far each is from what is in sight. */
+  /** Blocks that are to be drawn, and how many pixels each is from what is in sight. */
   wanted: Map<number, number> = new Map();
   heights: Map<number, number> = new Map();
   observer: IntersectionObserver | null = null;
@@ -75,11 +75,12 @@ export class Windowed {
     let changed = false;
     for (const { target, isIntersecting, boundingClientRect, rootBounds } of entries) {
       const at = Number(target.getAttribute("data-block"));
-      const { top = 0, bottom = 0 } = rootBounds ?? {};
-      const middle = (boundingClientRect.top + boundingClientRect.bottom - top - bottom) / 2;
+      const { top = 0, bottom = 0 } = rootBounds ?? {}; // with what is around it
+      const above = top + AROUND - boundingClientRect.bottom;
+      const below = boundingClientRect.top - (bottom - AROUND);
       if (!isIntersecting) this.wanted.delete(at);
       if (isIntersecting === this.near.has(at)) continue;
-      if (isIntersecting) this.wanted.set(at, Math.abs(middle));
+      if (isIntersecting) this.wanted.set(at, Math.max(0, above, below));
       else if (!target.isConnected || inUse(target)) continue;
       else {
         this.near.delete(at);
@@ -111,10 +112,13 @@ export class Windowed {
     if (changed) this.changed();
   }
 
-  /** Draw the nearest of the blocks that are to be drawn, as many as a frame has time for. To be called
-   *  after each drawing. */
+  /** Draw the nearest of the blocks that are to be drawn, as many as a frame has time for. Those that are out
+   *  of sight wait while the user types at the end of the list, which may leave them before anyone sees them.
+   *  To be called after each drawing. */
   drawNext(): boolean {
-    const nearest = [...this.wanted].sort(([, one], [, other]) => one - other);
+    const waits = ui().atEnd && isTyping();
+    if (waits && this.wanted.size) afterTyping(() => this.drawNext());
+    const nearest = [...this.wanted].filter(([, far]) => !waits || far <= 0).sort(([, one], [, other]) => one - other);
     if (!nearest.length) return false;
     for (const [at] of nearest.slice(0, Math.max(1, Math.floor(FRAME_MS / frameCost_ms())))) {
       this.wanted.delete(at);
