@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from browser.kit import Server, answer, ask, phase, serving, turn
+from browser.kit import Server, answer, ask, phase, serving, turn, until
 from browser.pages import NewPage, Page, expect
 
 PHONE: dict[str, Any] = {
@@ -22,6 +23,16 @@ PHONE: dict[str, Any] = {
 def demo(tmp_path: Path) -> Iterator[Server]:
     """The demo agent, without a session."""
     with serving(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture
+def saving(tmp_path: Path) -> Iterator[Server]:
+    """The demo agent, with a session and checkpoints."""
+    settings = tmp_path / ".config" / "agentrt"
+    settings.mkdir(parents=True)
+    (settings / "config.toml").write_text("[unattended]\ncheckpoints = true\n")
+    with serving(tmp_path, "--agent", "demo", "--model", "instant") as server:
         yield server
 
 
@@ -122,3 +133,97 @@ def test_the_changes_take_the_focus_and_give_it_back(demo: Server, new_page: New
     changes.get_by_role("button", name="Close").press("Enter")
     expect(changes).to_have_count(0)
     expect(page.get_by_role("log")).to_be_focused()
+
+
+UNDO = "Restore the files from before this turn"
+UNDO_THE_UNDO = "Undo the restore: bring back the files from before it"
+
+
+def edited(server: Server, page: Page) -> Path:
+    """The file after a turn that has changed it."""
+    phase(page, "Idle")
+    ask(page, "edit notes.txt replace first by last")
+    answer(page, "Allow")
+    page.get_by_role("button", name=UNDO).wait_for()
+    phase(page, "Idle")
+    file = server.folder / "notes.txt"
+    assert file.read_text().startswith("last line")
+    return file
+
+
+def test_a_turn_s_files_are_restored_and_brought_back_by_one_button(
+    saving: Server, new_page: NewPage
+) -> None:
+    page = new_page(saving.link())
+    file = edited(saving, page)
+    page.get_by_role("button", name=UNDO).focus()
+    page.keyboard.press("Enter")
+    back = page.get_by_role("button", name=UNDO_THE_UNDO)
+    expect(back).to_be_focused()
+    assert file.read_text().startswith("first line")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name=UNDO)).to_be_focused()
+    assert file.read_text().startswith("last line")
+
+
+def test_a_turn_s_files_are_restored_from_the_command_list(
+    saving: Server, new_page: NewPage
+) -> None:
+    page = new_page(saving.link())
+    file = edited(saving, page)
+    for words in ("first line", "last line"):
+        page.get_by_role("log").focus()
+        page.keyboard.press("Control+k")
+        page.keyboard.type("undo")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        until(lambda words=words: file.read_text().startswith(words), words)
+        expect(page.get_by_role("button", name=UNDO)).to_have_count(int(words == "last line"))
+    assert page.get_by_role("alert").count() == 0
+
+
+def test_a_turn_can_be_undone_on_a_phone_and_after_a_reload(
+    saving: Server, new_page: NewPage
+) -> None:
+    page = new_page(saving.link(), **PHONE)
+    file = edited(saving, page)
+    page.reload()
+    phase(page, "Idle")
+    undo = page.get_by_role("button", name=UNDO)
+    undo.wait_for()
+    size = undo.bounding_box()
+    assert size is not None
+    assert min(size["width"], size["height"]) >= 44
+    undo.tap()
+    page.get_by_role("button", name=UNDO_THE_UNDO).wait_for()
+    assert file.read_text().startswith("first line")
+
+
+def test_a_button_that_takes_itself_away_leaves_the_keys_to_the_message_field(page: Page) -> None:
+    ask(page, "tool sleep 60")
+    phase(page, "Working")
+    for words in ("say one", "say two"):
+        ask(page, words)
+    queue = page.get_by_role("region", name="Queued prompts")
+    expect(queue.get_by_role("listitem")).to_have_count(2)
+    field = page.get_by_label("Message the agent")
+    queue.get_by_role("button", name="Remove").first.press("Enter")
+    expect(queue.get_by_role("listitem")).to_have_count(1)
+    expect(field).to_be_focused()
+    queue.get_by_role("button", name="Remove").press("Enter")
+    expect(queue).to_have_count(0)
+    expect(field).to_be_focused()
+
+
+def test_a_session_that_was_renamed_has_the_focus(page: Page) -> None:
+    phase(page, "Idle")
+    sidebar = page.get_by_role("navigation", name="sessions")
+    for name, key in (("renamed", "Enter"), ("again", "Escape")):
+        sidebar.get_by_role("button", name=re.compile("^Rename")).press("Enter")
+        field = page.get_by_label("New name")
+        expect(field).to_be_focused()
+        field.fill(name)
+        field.press(key)
+        expect(field).to_have_count(0)
+        expect(sidebar.locator(".entry")).to_be_focused()
+        expect(page.locator("header h1")).to_have_text("renamed")

@@ -67,6 +67,7 @@ function reconcile() {
   setModel((model) => seen(model, session ?? ""));
   setTimeout(shorten); // not while the client tells of a change
   const others = model().sessions.filter((summary) => summary.session !== left);
+  void askUndo();
   if (session && (seat() || others.some((summary) => summary.session === session))) return;
   // A link may name a session that is not in the list: the server is asked for it.
   const linked = missing.has(hashed()) ? "" : hashed();
@@ -80,23 +81,29 @@ const missing: Set<string> = new Set();
 
 async function attach(session: string) {
   const ack = await client.attach(session);
-  if (!ack || ack.ok) askUndo(session);
   if (ack?.error?.code !== "unknown_session") return;
   missing.add(session);
   if (session === hashed()) say("The session in this link doesn't exist.", "error");
   reconcile();
 }
 
-/** Ask which turns of a session can be undone. */
-async function askUndo(session: string) {
-  if (model().server?.role === "viewer" || !model().sessions.find((each) => each.session === session)?.checkpoints)
-    return;
+/** Sessions whose checkpoints are known or asked for, with their epochs. */
+const asked: Set<string> = new Set();
+
+/** Ask once which turns of the session that is shown can be undone. */
+async function askUndo() {
+  const session = ui().session ?? "";
+  const epoch = model().attached.get(session)?.epoch;
+  const key = `${session} ${epoch}`;
+  if (!epoch || asked.has(key) || model().server?.role === "viewer") return;
+  if (!model().sessions.find((each) => each.session === session)?.checkpoints) return;
+  asked.add(key);
   const { checkpoints } = await ask("checkpoints", { op: "list", session });
   const known = model().attached.get(session);
   if (checkpoints && known) client.setExtra(session, undoable(known.extra, session, checkpoints));
 }
 
-/** Restore the files from before a turn; what they were now is saved, and the note tells its number. */
+/** Restore the files of a checkpoint; those that are there now are saved first. */
 export async function restore(session: string, checkpoint: number) {
   await send("checkpoints", { op: "restore", session, checkpoint });
 }
@@ -109,6 +116,7 @@ export function choose(session: string) {
   setModel((model) => seen(model, session));
   show(); // the next key belongs to this session
   if (!seat()) attach(session);
+  void askUndo();
   if (hashed() === session) return;
   const address = `#/s/${encodeURIComponent(session)}`;
   if (hashed())

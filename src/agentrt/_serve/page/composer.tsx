@@ -9,7 +9,7 @@ import { cutsOf } from "./cuts.js";
 import { composing, icon, instead, valued } from "./html.js";
 import { isStopping, sendingHere } from "./pending.js";
 import { StatusBar } from "./statusbar.js";
-import { asDrawn, field, model, seat, setUi, ui } from "./store.js";
+import { asDrawn, field, model, seat, setUi, touched, ui } from "./store.js";
 
 const key = (): string => ui().session ?? "";
 
@@ -70,9 +70,6 @@ const history = (seat: Seat | undefined): string[] =>
     .map((item) => wordsOf(item.content))
     .filter(Boolean)
     .reverse();
-
-/** Without a keyboard of its own, as on a phone, Enter is how one comes to a second line. */
-const touched = () => matchMedia("(pointer: coarse) and (hover: none)").matches;
 
 function onKey(event: KeyboardEvent, busy: boolean) {
   const area = field();

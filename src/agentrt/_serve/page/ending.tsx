@@ -7,16 +7,22 @@ import { iconButton, memo } from "./html.js";
 import { oneLine } from "./safe.js";
 import { ui } from "./store.js";
 
+const RESTORE = "Restore the files from before this turn";
+export const BRING_BACK = "Undo the restore: bring back the files from before it";
+
 export const Forks = memo(
   /**
-   * @param props the turn, or an item of it, after which the buttons are shown, and
-   * the checkpoint before that turn
+   * @param props the turn, or an item of it, after which the buttons are shown, and the checkpoint
+   * that its button restores
    */
-  ({ at, undo, changed }: { at: string; undo?: number; changed: string }) => (
+  ({ at, checkpoint, isUndone, changed }: { at: string; checkpoint?: number; isUndone?: boolean; changed: string }) => (
     <p class="forks">
       {changed && iconButton("changes", "Changes of this turn", () => showChanges(changed))}
       {at && iconButton("fork", "Fork from here", () => fork(ui().session ?? "", at))}
-      {undo && iconButton("undo", "Restore the files from before this turn", () => restore(ui().session ?? "", undo))}
+      {checkpoint &&
+        iconButton(isUndone ? "redo" : "undo", isUndone ? BRING_BACK : RESTORE, () =>
+          restore(ui().session ?? "", checkpoint),
+        )}
     </p>
   ),
 );

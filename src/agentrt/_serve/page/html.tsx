@@ -81,6 +81,7 @@ const ICONS = {
   shield: "M12 3l7 3v5c0 5-3 8-7 10c-4-2-7-5-7-10V6z",
   unshielded: "M12 3l7 3v5c0 5-3 8-7 10c-4-2-7-5-7-10V6zM4 4l16 16",
   undo: "M9 7L4 12l5 5M4 12h10a6 6 0 0 1 6 6",
+  redo: "M15 7l5 5-5 5M20 12H10a6 6 0 0 0-6 6",
   folder: "M3 6h6l2 2h10v11H3z",
   archive: "M4 5h16v4H4zM5 9v10h14V9M10 13h4",
   again: "M5 12a7 7 0 1 0 2-5M7 3v4h4",

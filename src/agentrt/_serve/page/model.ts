@@ -12,7 +12,7 @@ const RETOLD = "[agentrt] You do not remember this conversation";
 /** Phases after which nothing has been finished unseen. */
 const QUIET = new Set(["starting", "stored"]);
 
-const NEW: Extra = { times: new Map(), answered: null, forgot: false, undo: new Map() };
+const NEW: Extra = { times: new Map(), answered: null, forgot: false, undo: new Map(), restored: null };
 
 export const EMPTY: PageModel = { unread: new Set(), notes: [], noted: 0 };
 
@@ -30,18 +30,20 @@ export const observer = ({
     if (continued && before) return { ...before, answered: null };
     return before ? { ...NEW, undo: before.undo } : NEW;
   },
-  events({ times, answered, forgot, undo }, view, events) {
+  events({ times, answered, forgot, undo, restored }, view, events) {
     for (const event of events) {
       if (event.kind === "permission.closed") answered = closing(view, events, event);
       else if (event.kind === "notice") {
         if (event.code === "files_changed") {
           const { turn, before } = event.data as { turn: string; before: number };
           undo = new Map(undo).set(turn, before);
+          restored = null;
         } else if (!isAboutOwnTool(event)) tell(event.level, event.message);
+        if (event.code === "files_restored") restored = event.data as NonNullable<Extra["restored"]>;
         if (event.code === "agent_restarted") forgot = event.level === "warning";
       } else if (event.kind === "turn.started" && event.prompt?.some(retells)) forgot = false;
     }
-    return { times: timed(times, events, now()), answered, forgot, undo };
+    return { times: timed(times, events, now()), answered, forgot, undo, restored };
   },
   listed,
 });
@@ -51,6 +53,15 @@ const isAboutOwnTool = ({ code, data }: { code: string; data?: unknown }): boole
   code === "tools_not_fetched" && (data as { tools: string[] }).tools.every((name) => name === TOOL.name);
 
 const retells = (block: w.Block): boolean => block.type === "text" && block.text.startsWith(RETOLD);
+
+/** The checkpoint that is restored for a turn: of the files before it or, if that was done last, before the restore. */
+export function undoOf({ undo, restored }: Extra, turn: string): Undo | undefined {
+  const before = undo.get(turn);
+  if (before === undefined) return undefined;
+  return restored?.checkpoint === before
+    ? { checkpoint: restored.undo, isUndone: true }
+    : { checkpoint: before, isUndone: false };
+}
 
 /** The values of a session whose checkpoints are known. */
 export function undoable(extra: Extra, session: string, checkpoints: readonly w.Checkpoint[]): Extra {

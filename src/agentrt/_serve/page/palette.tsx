@@ -1,16 +1,18 @@
 // The palette (Ctrl+K): what can be done, and where one can go, by a few letters of its name.
 
 import { Component } from "preact";
-import { choose, setMode, setModelOf, stop, stopAll } from "./actions.js";
+import { choose, restore, setMode, setModelOf, stop, stopAll } from "./actions.js";
 import { showChanges } from "./changes.js";
 import { besides, goOver, showBeside } from "./beside.js";
 import { setDraft } from "./composer.js";
 import { Dialog } from "./dialog.js";
+import { BRING_BACK } from "./ending.js";
 import { openFile } from "./files.js";
 import { baseName } from "./format.js";
 import { best } from "./fuzzy.js";
 import { nameOf, PHASES } from "./header.js";
 import { instead, valued } from "./html.js";
+import { undoOf } from "./model.js";
 import { oneLine } from "./safe.js";
 import { asDrawn, field, framed, keep, model, seat, setUi, show, ui } from "./store.js";
 
@@ -33,9 +35,9 @@ function entries(): Entry[] {
   const found: (Entry | false | null | undefined | "")[] = [
     acts && { name: "New session", about: "n", run: () => setUi({ creating: true, refused: "" }) },
     here && { name: "Search and outline of this conversation", run: () => setUi({ panel: "outline" }) },
-    here && { name: "Changes", run: () => setUi({ panel: "changes" }) },
+    here && { name: "Changes", run: () => showChanges(null) },
     here && acts && { name: "Files", run: () => openFile() },
-    here && acts && { name: "Changes", run: () => showChanges(null) },
+    here && acts && undoing(here),
     here && acts && here.view.state.turn && { name: "Stop", about: "Esc", run: () => void stop() },
     here && { name: "Open this session in another window", run: openWindow },
     (framed || ui().beside) && { name: "Go to the other session", run: goOver },
@@ -75,6 +77,18 @@ function entries(): Entry[] {
     })),
   ];
   return found.filter((each): each is Entry => Boolean(each));
+}
+
+/** The entry that restores the files from before the last turn that has changed any, or brings them back. */
+function undoing({ view, extra }: Seat): Entry | null {
+  const turn = [...view.turns.keys()].findLast((id) => extra.undo.has(id));
+  const undo = turn && undoOf(extra, turn);
+  return undo
+    ? {
+        name: undo.isUndone ? BRING_BACK : "Undo: restore the files from before the last turn that changed any",
+        run: () => void restore(ui().session ?? "", undo.checkpoint),
+      }
+    : null;
 }
 
 /** Show the session a second time, on half of the screen. */

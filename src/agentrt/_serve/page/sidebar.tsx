@@ -1,5 +1,6 @@
 // The sessions: which there are, which wants something, and a new one.
 
+import type { TargetedKeyboardEvent } from "preact";
 import {
   choose,
   closeSession,
@@ -15,7 +16,7 @@ import { baseName, day, moment } from "./format.js";
 import { nameOf, OFFLINE, PHASES } from "./header.js";
 import { composing, icon, iconButton, instead, valued } from "./html.js";
 import { oneLine } from "./safe.js";
-import { keep, model, setUi, ui } from "./store.js";
+import { keep, model, setUi, show, ui } from "./store.js";
 
 const WORKING = new Set(["running", "waiting", "cancelling"]);
 
@@ -230,17 +231,23 @@ function close(summary: w.SessionInfo) {
 const focused = (element: HTMLElement | null): void => element?.focus();
 
 function Renaming({ summary }: { summary: w.SessionInfo }) {
-  const done = instead((event) => {
-    const title = new FormData(event.target).get("title");
-    rename(summary.session, String(title ?? ""));
+  const close = (form: HTMLFormElement) => {
+    const row = form.closest("li");
     setUi({ renaming: null });
+    show();
+    row?.querySelector<HTMLElement>(".entry")?.focus();
+  };
+  const done = instead(({ target }) => {
+    const title = new FormData(target).get("title");
+    rename(summary.session, String(title ?? ""));
+    close(target);
   });
   return (
     <form
       class="renaming"
       onSubmit={done}
-      onKeyDown={(event: KeyboardEvent) => {
-        if (event.key === "Escape" && !composing(event)) (event.stopPropagation(), setUi({ renaming: null }));
+      onKeyDown={(event: TargetedKeyboardEvent<HTMLFormElement>) => {
+        if (event.key === "Escape" && !composing(event)) (event.stopPropagation(), close(event.currentTarget));
       }}>
       <input name="title" aria-label="New name" maxLength={200} defaultValue={summary.title ?? ""} ref={focused} />
       <button>Rename</button>

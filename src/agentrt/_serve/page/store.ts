@@ -184,6 +184,9 @@ export const clock = () => (uis.link.status === "open" ? uis.now : uis.link.hear
 /** Where one writes, if it is there. */
 export const field = () => document.getElementById("prompt") as HTMLTextAreaElement | null;
 
+/** Without a keyboard of its own, as on a phone, Enter is how one comes to a second line. */
+export const touched = () => matchMedia("(pointer: coarse) and (hover: none)").matches;
+
 /** Sessions count their items and questions each for itself */
 export const here = (id: string): string => `${uis.session} ${id}`;
 
@@ -305,6 +308,7 @@ function redraw(inFrame: boolean, asked: boolean) {
   clearTimeout(timer);
   frame = timer = 0;
   const begun = performance.now();
+  const focused = document.activeElement;
   const all = asked || drawnOf !== store.ui.session;
   if (all) {
     clearTimeout(later);
@@ -325,6 +329,9 @@ function redraw(inFrame: boolean, asked: boolean) {
     draw = null;
     if (now) asDrawn(now);
     framing = false;
+    // A button that has taken itself away leaves the keys to the message field.
+    const isLost = focused?.isConnected === false && document.activeElement === document.body;
+    if (isLost && !touched()) field()?.focus();
     if (all) queueMicrotask(() => rest(performance.now() - begun, inFrame)); // with what beforePainting() does
   }
 }

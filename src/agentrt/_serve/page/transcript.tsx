@@ -8,6 +8,7 @@ import { Ending, Forks } from "./ending.js";
 import { Following } from "./follow.js";
 import { icon } from "./html.js";
 import { sameShape, tree, type Outline } from "./shape.js";
+import { undoOf } from "./model.js";
 import { sendingHere } from "./pending.js";
 import { Row, Run, Sent } from "./rows.js";
 import type { RowOf } from "./runs.js";
@@ -184,11 +185,11 @@ function drawn(seat: Seat, outline: ReadonlySignal<Outline>, from: number, to: n
     const ends = turn
       ? turn.outcome && after?.turn !== item.turn
       : last.replay && (!after?.replay || after.type === "user");
-    const undo = turn && ends && canUndo ? seat.extra.undo.get(turn.id) : undefined;
+    const undo = turn && ends && canUndo ? undoOf(seat.extra, turn.id) : undefined;
     const changed = turn && ends && changing.has(turn.id) ? turn.id : "";
     if ((forks || undo || changed) && ends) {
       const at = forks ? (turn?.id ?? last.id) : "";
-      out.push(<Forks key={`fork-${turn?.id ?? last.id}`} at={at} undo={undo} changed={changed} />);
+      out.push(<Forks key={`fork-${turn?.id ?? last.id}`} at={at} {...undo} changed={changed} />);
     }
   }
   return out;

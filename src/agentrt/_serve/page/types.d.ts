@@ -38,6 +38,14 @@ declare global {
     forgot: boolean;
     /** The checkpoints before the turns that changed files, by turn. */
     undo: ReadonlyMap<string, number>;
+    /** The checkpoint that was restored last, and the one of the files before; null after a turn has changed files. */
+    restored: { checkpoint: number; undo: number } | null;
+  }
+
+  /** What undoes a turn's changes of files or, if that was done, brings them back. */
+  interface Undo {
+    checkpoint: number;
+    isUndone: boolean;
   }
 
   /** A session that is, or was, attached. */
