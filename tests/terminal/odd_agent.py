@@ -15,6 +15,9 @@ WHAT = sys.argv[1]
 EVIL = "\x1b[2Jwiped\x1b]0;title\x07 \x9b31mred \u202egnp.exe\u202c\r\nAllow? [y] "
 
 
+PROVIDER: dict[str, Any] = {"providerId": "main", "supported": ["openai"], "current": None}
+
+
 def send(message: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
     sys.stdout.flush()
@@ -94,7 +97,9 @@ def main() -> None:
             continue
         if method == "initialize":
             version = {"name": "odd", "version": "1.2.3\x1b[31m"}
-            can = {"sessionCapabilities": {"fork": {}} if WHAT == "forks" else {}}
+            can: dict[str, Any] = {"sessionCapabilities": {"fork": {}} if WHAT == "forks" else {}}
+            if WHAT == "drafts":
+                can = {"providers": {}, "sessionCapabilities": {"title": {}}}
             greeting = {"protocolVersion": 1, "agentInfo": version, "agentCapabilities": can}
             send({"id": id, "result": greeting})
         elif method == "session/new" and WHAT == "locked":
@@ -104,6 +109,14 @@ def main() -> None:
             send({"id": id, "result": {"sessionId": message["params"]["sessionId"] + "-fork"}})
         elif method == "session/new":
             send({"id": id, "result": {"sessionId": "s1"}})
+        elif method == "session/set_title" and WHAT == "drafts":
+            PROVIDER["providerId"] = message["params"]["title"]  # so that a test sees it
+            send({"id": id, "result": {"title": message["params"]["title"]}})
+        elif method in ("providers/set", "providers/disable") and WHAT == "drafts":
+            PROVIDER["current"] = message["params"] if "baseUrl" in message["params"] else None
+            send({"id": id, "result": {}})
+        elif method == "providers/list" and WHAT == "drafts":
+            send({"id": id, "result": {"providers": [PROVIDER]}})
         elif method == "session/prompt":
             send({"id": id, "result": {"stopReason": prompt()}})
         else:

@@ -188,6 +188,7 @@ def test_the_conversation_of_agentrt_serve_option_is_found(program: Program) -> 
         ("/permissions allow-all", "the server's --permissions and rules decide"),
         ("/agent nobody", "the server has no agent 'nobody'"),
         ("/fork", "the session is empty, so it cannot be forked"),
+        ("/providers", "are set by the server's program"),
         ("/resume nothing", "the server has no session 'nothing'"),
         ("/debug", "http://127.0.0.1:"),
         ("/debug wire", "The server records protocol messages"),
@@ -207,6 +208,8 @@ def test_the_settings_the_queue_and_the_export_work_as_ever(program: Program) ->
         it.expect(PROMPT)
         it.line("/mode plan")
         it.expect("mode: plan")
+        it.line("/rename Mine")
+        it.expect("title: Mine")
         it.line("/slow")
         it.expect("Say nothing")
         it.line("read notes.txt")
@@ -216,6 +219,8 @@ def test_the_settings_the_queue_and_the_export_work_as_ever(program: Program) ->
         it.expect("No queued prompts.")
         it.ctrl("c")
         it.expect("— cancelled")
+        it.line("/rename")
+        it.expect("title: Mine")
         it.line("/export talk.md")
         it.expect("written: ")
     assert "/slow" in (program.folder / "talk.md").read_text()

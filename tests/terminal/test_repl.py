@@ -295,6 +295,16 @@ def test_commands_show_and_change_the_session(program: Program) -> None:
         it.expect("no mode 'turbo'")
         it.line("/model")
         it.expect("* instant ")
+        it.line("/rename My shop")
+        it.expect("title: My shop")
+        it.line("/rename")
+        it.expect("title: My shop")
+        it.line("/providers")
+        it.expect("the agent does not offer list_providers")
+        it.line("/providers main")
+        it.expect("use /providers ID API URL")
+        it.line("/providers main openai http://x X-Key=NO_SUCH")
+        it.expect("write X-Key=VARIABLE")
         it.line("/agent geminy")
         it.expect("no agent is called 'geminy'; did you mean 'gemini'")
         it.line("/queue")
@@ -473,6 +483,27 @@ def test_an_agent_that_cannot_be_steered_is_said_to_be_one(program: Program) -> 
         it.expect("agentrt: ")
         it.ctrl("c")
         it.expect("— cancelled")
+
+
+@pytest.mark.slow
+def test_titles_and_providers_reach_the_agent(program: Program) -> None:
+    audit = program.folder / "audit.jsonl"
+    key = {"GATEWAY_KEY": "the-key-of-the-gateway"}
+    program.env |= key
+    with talking(program, *odd("drafts"), "--audit", str(audit)) as it:
+        it.line("/providers")
+        it.expect("main: off; APIs: openai")
+        it.line("/rename Mine")
+        it.expect("title: Mine")
+        it.line("/providers main openai http://gate/v1 X-Key=GATEWAY_KEY")
+        it.expect("Mine: openai at http://gate/v1; APIs: openai")
+        it.line("/providers off main")
+        it.expect("Mine: off; APIs: openai")
+        it.line("/quit")
+    assert key["GATEWAY_KEY"] not in it.shown
+    records = [each for each in read_audit(audit) if each.kind == "action"]
+    assert [each.title for each in records] == ["rename", "set_provider", "set_provider"]
+    assert key["GATEWAY_KEY"] not in audit.read_text()
 
 
 @pytest.mark.slow

@@ -8,12 +8,13 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, Protocol, runtime_checkable
 from urllib.parse import unquote
 
 from msgspec import structs
 
 from .._public import Prompt
+from ..agents import Provider, ProviderSetting
 from ..errors import LocalProtocolError
 from ..events import (
     AgentState,
@@ -65,6 +66,14 @@ class RevocableSandbox(Protocol):
     async def revoke(self, target: str) -> None: ...
 
 
+@runtime_checkable
+class ProvidersView(Protocol):
+    """The part of a session of this program that lists and sets providers."""
+
+    async def list_providers(self) -> list[Provider]: ...
+    async def set_provider(self, setting: ProviderSetting) -> None: ...
+
+
 class SessionView(Protocol):
     """The part of a session that the terminal uses.
 
@@ -109,6 +118,8 @@ class SessionView(Protocol):
     def answer(self, request: str, option: str, *, note: str = "") -> None: ...
     def submit_form(self, request: str, content: JsonObject) -> None: ...
     def dismiss(self, request: str, message: str = "") -> None: ...
+
+    def rename(self, title: str) -> None: ...
 
     async def set_mode(self, mode: str) -> None: ...
     async def set_model(self, model: str) -> None: ...

@@ -30,6 +30,8 @@ PIECE_CHARS: Final = 64 * 1024
 """Maximum characters of one answer to `content`."""
 
 
+MAX_TITLE_CHARS: Final = 1024
+"""Maximum length of a title in a command."""
 FILE_PIECE_BYTES: Final = 256 * 1024
 """Maximum bytes of one answer to `file`."""
 
@@ -313,7 +315,7 @@ class ForkSession(ForSession, tag="session"):
 class RenameSession(ForSession, tag="session"):
     """Change the title of a session."""
 
-    title: Annotated[str, Meta(max_length=1024)]
+    title: Annotated[str, Meta(max_length=MAX_TITLE_CHARS)]
     """The new title; more than 256 characters are cut."""
     op: Literal["rename"] = "rename"
 

@@ -11,6 +11,7 @@ store are the server's.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Final, get_args
@@ -18,14 +19,14 @@ from typing import Final, get_args
 from msgspec import structs
 
 from ..._public import Session
-from ...agents import find_agents, resolve_agent
+from ...agents import ProviderSetting, find_agents, resolve_agent
 from ...config import PermissionMode, PermissionSettings
 from ...events import Choice
 from ...events import Command as AgentCommand
 from ...hosting import SessionControl
 from ..exit_status import UsageError
 from ..printing import limit_text
-from ..session_view import text_of
+from ..session_view import ProvidersView, text_of
 from ..text import one_line
 from .conversation import Repl, SlashCommand
 from .earlier_sessions import resume, show_sessions
@@ -157,6 +158,52 @@ async def _model(repl: Repl, argument: str) -> None:
         return
     modes = session.modes
     _choices(repl, "model", modes.models if modes else [], modes.model if modes else None)
+
+
+async def _rename(repl: Repl, argument: str) -> None:
+    """Show the session's title, or set it."""
+    session = repl.session
+    if session is None:
+        return
+    if argument:
+        session.rename(argument)
+        repl.say(f"title: {one_line(argument)}")
+    else:
+        repl.say(f"title: {one_line(session.title or 'none')}")
+
+
+async def _providers(repl: Repl, argument: str) -> None:
+    """List the services of the agent's model, set one, or return to the agent's own.
+
+    Headers are named with the variables that contain their values, so that no key is typed.
+    """
+    session = repl.session
+    if session is None:
+        return
+    if not isinstance(session, ProvidersView):
+        raise UsageError("the providers of a server's session are set by the server's program")
+    words = argument.split()
+    if words[:1] == ["off"] and len(words) == 2:
+        await session.set_provider(ProviderSetting(id=words[1]))
+    elif len(words) >= 3:
+        await session.set_provider(_provider(*words))
+    elif words:
+        raise UsageError("use /providers ID API URL [HEADER=VARIABLE …], or /providers off ID")
+    for each in await session.list_providers():
+        now = f"{each.api_type} at {each.base_url}" if each.api_type else "off"
+        apis = ", ".join(each.api_types)
+        repl.say(one_line(f"{each.id}: {now}; APIs: {apis or 'unknown'}"))
+
+
+def _provider(id: str, api_type: str, base_url: str, *headers: str) -> ProviderSetting:
+    """Return a setting with headers from variables. Raises `UsageError` for a missing one."""
+    values = {}
+    for header in headers:
+        name, _, variable = header.partition("=")
+        if variable not in os.environ:
+            raise UsageError(f"write {name}=VARIABLE, with an existing environment variable")
+        values[name] = os.environ[variable]
+    return ProviderSetting(id=id, api_type=api_type, base_url=base_url, headers=values)
 
 
 def _choices(repl: Repl, what: str, choices: list[Choice], current: str | None) -> None:
@@ -348,6 +395,13 @@ COMMANDS: Final = {
         SlashCommand("new", "start a new session with the same agent", _new),
         SlashCommand("mode", "list the agent's modes, or switch to one", _mode, "[ID]"),
         SlashCommand("model", "list the agent's models, or switch to one", _model, "[ID]"),
+        SlashCommand(
+            "providers",
+            "list the services of the agent's model, or set one",
+            _providers,
+            "[ID API URL]",
+        ),
+        SlashCommand("rename", "show the session's title, or set it", _rename, "[TITLE]"),
         SlashCommand(
             "steer", "send text into the running turn, if the agent supports it", _steer, "TEXT"
         ),

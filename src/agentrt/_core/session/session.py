@@ -14,6 +14,7 @@ import contextvars
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, get_args, overload
+from urllib.parse import urlsplit
 
 import trio
 
@@ -39,6 +40,7 @@ from .settings import (
     call,
     check_id,
     check_other,
+    check_providers,
     checked_folder,
 )
 from .subscription import Subscription, make_subscription
@@ -483,7 +485,11 @@ class Session:
         Raises `TypeError` or `LocalProtocolError` for an invalid setting, and `RequestError` if the
         agent has no providers (`capabilities["providers"]`) or refuses; see also `set_mode`.
         """
-        await self._settings.set_provider(setting)
+        check_providers([setting])
+        host = urlsplit(setting.base_url).hostname
+        names = sorted(setting.headers)
+        with self._core.acting("set_provider", provider=setting.id, host=host, headers=names):
+            await self._settings.set_provider(setting)
 
     async def stop_task(self, task: str) -> None:
         """Stop a background task; see `set_mode`."""

@@ -364,6 +364,11 @@ class RemoteSession:
             raise LocalProtocolError("the question is no longer open")
         self._send_or_notice(command, "the answer was not accepted")
 
+    def rename(self, title: str) -> None:
+        """Change the session's title."""
+        command = c.RenameSession(id="", session=self.id, title=title[: c.MAX_TITLE_CHARS])
+        self._send_or_notice(command, "the title was not changed")
+
     async def set_mode(self, mode: str) -> None:
         """Change the agent's mode. Raises the error with which the server refuses it."""
         await self._line.ask(c.SetMode(id="", session=self.id, mode=mode))
