@@ -29,12 +29,15 @@ def test_the_version_is_reported_by_either_name_of_the_program(program: Program)
     assert told.stdout == f"agentrt {__version__}\n"
 
 
-COMMANDS = sorted(
-    name
-    for action in make_parser()._actions
-    if isinstance(action, argparse._SubParsersAction)
-    for name in action.choices
-)
+def subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    found: dict[str, argparse.ArgumentParser] = {}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found |= action.choices
+    return found
+
+
+COMMANDS = sorted(subparsers(make_parser()))
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
@@ -45,6 +48,38 @@ def test_help_is_there_for_each_command_and_fits(
     told = capsys.readouterr().out
     assert told.startswith("usage: agentrt")
     assert max(map(len, told.splitlines())) <= 100
+
+
+DEFAULT_VERBS = {
+    command: str(verb)
+    for command, parser in subparsers(make_parser()).items()
+    if subparsers(parser) and (verb := parser.get_default("verb")) is not None
+}
+
+
+def parsed(arguments: list[str]) -> dict[str, object]:
+    found: dict[str, object] = vars(make_parser().parse_args(arguments))
+    return found
+
+
+def examples(parser: argparse.ArgumentParser) -> list[list[str]]:
+    """Return each option of a parser, with a value that it accepts."""
+    return [
+        [action.option_strings[0], *([] if action.nargs == 0 else ["1"])]
+        for action in parser._actions
+        if action.option_strings and "--help" not in action.option_strings and not action.choices
+    ]
+
+
+@pytest.mark.parametrize("command", sorted(DEFAULT_VERBS))
+def test_the_default_verb_of_a_command_takes_its_options_on_either_side(command: str) -> None:
+    verb = DEFAULT_VERBS[command]
+    given = examples(subparsers(make_parser())[command])
+    assert ["--json"] in given
+    for option in given:
+        meant = parsed([command, *option]).items()
+        for said in ([command, *option, verb], [command, verb, *option]):
+            assert [each for each in meant if each not in parsed(said).items()] == [], said
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -279,9 +279,16 @@ def _add_store(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_json(parser: argparse.ArgumentParser) -> None:
-    """Add `--json`, whose value is never missing: it has no counterpart in the settings."""
-    parser.add_argument("--json", action="store_true", default=False, help="print JSON")
+def _add_json(command: argparse.ArgumentParser, *verbs: argparse.ArgumentParser) -> None:
+    """Add `--json` to a command, and to those of its verbs that can print JSON.
+
+    The default belongs to the command: one of a verb would replace an option before the verb.
+    """
+    for parser in (command, *verbs):
+        parser.add_argument(
+            "--json", action="store_true", default=argparse.SUPPRESS, help="print JSON"
+        )
+    command.set_defaults(json=False)
 
 
 def _add_prompt(parser: argparse.ArgumentParser) -> None:
@@ -584,9 +591,8 @@ def _fill_trust(trust: argparse.ArgumentParser) -> None:
     add = verb("add", "show the files that agents act on, and trust them after a confirmation")
     add.add_argument("--yes", action="store_true", default=False, help="trust without a question")
     verb("remove", "forget the decisions about a folder")
-    for parser in (trust, listing, show):
-        _add_json(parser)
-    trust.set_defaults(verb="list", json=False)
+    _add_json(trust, listing, show)
+    trust.set_defaults(verb="list")
 
 
 def _fill_rules(rules: argparse.ArgumentParser) -> None:
@@ -845,8 +851,8 @@ def _fill_sessions(sessions: argparse.ArgumentParser) -> None:
     listing = verb("list", "list sessions, newest first (default)")
     search = verb("search", "list sessions that contain all the given words", of_agents=False)
     search.add_argument("words", metavar="WORD", nargs="+", help="a word, or a word prefix")
+    _add_json(sessions, listing, search)
     for parser in (sessions, listing, search):
-        parser.add_argument("--json", action="store_true", help="print JSON")
         parser.add_argument(
             "--limit",
             type=_count,
@@ -858,7 +864,7 @@ def _fill_sessions(sessions: argparse.ArgumentParser) -> None:
     _add_agent(sessions, several=True)
     _add_store(sessions)
     sessions.add_argument("--cwd", metavar="DIR", help="sessions of this directory")
-    sessions.set_defaults(verb="list", all=False, json=False, limit=LISTED_SESSIONS_DEFAULT)
+    sessions.set_defaults(verb="list", all=False, limit=LISTED_SESSIONS_DEFAULT)
     show = verb("show", "print a session")
     export = verb("export", "export a session as Markdown, or as JSON with all details")
     export.add_argument("--format", choices=("markdown", "json"), default="markdown")
@@ -872,7 +878,7 @@ def _fill_sessions(sessions: argparse.ArgumentParser) -> None:
 def _fill_nodes(nodes: argparse.ArgumentParser) -> None:
     """Add the arguments of `agentrt nodes`, for servers that share a PostgreSQL store."""
     verbs = nodes.add_subparsers(dest="verb", metavar="VERB", title="subcommands")
-    verbs.add_parser(
+    listing = verbs.add_parser(
         "list",
         help="list the running servers (default)",
         description="List the running servers.",
@@ -885,9 +891,9 @@ def _fill_nodes(nodes: argparse.ArgumentParser) -> None:
         argument_default=argparse.SUPPRESS,
     )
     drain.add_argument("name", metavar="NAME", help="the name of the server (its --node)")
-    for parser in (nodes, drain):
+    for parser in (nodes, listing, drain):
         parser.add_argument("--store", metavar="URL", help="the store: postgresql://…")
-    _add_json(nodes)
+    _add_json(nodes, listing)
     nodes.set_defaults(verb="list")
 
 
@@ -915,9 +921,8 @@ def _fill_checkpoints(checkpoints: argparse.ArgumentParser) -> None:
     restore = verb("restore", "restore the files of a checkpoint, after saving the current ones")
     restore.add_argument("number", type=_count, metavar="N", help="the number of a checkpoint")
     checkpoints.add_argument("--cwd", metavar="DIR", help="checkpoints of this folder")
-    for parser in (checkpoints, listing):
-        parser.add_argument("--json", action="store_true", help="print JSON")
-    checkpoints.set_defaults(verb="list", json=False)
+    _add_json(checkpoints, listing)
+    checkpoints.set_defaults(verb="list")
 
 
 def _fill_trace(trace: argparse.ArgumentParser) -> None:
