@@ -1,4 +1,9 @@
-"""The names of `import agentrt` and where they are defined."""
+"""The names of `import agentrt` and where they are defined.
+
+`import agentrt` must be cheap, so a name is imported when it is used first: `agentrt.__getattr__`
+looks it up here. `_public` has the same names as ordinary imports, for type checkers and for
+modules of agentrt, and a test compares the two.
+"""
 
 HOMES = {
     # conversations

@@ -11,6 +11,10 @@ and `websocket` makes such streams of a WebSocket.
 Agents also store conversations themselves. `list_sessions` and `delete_session` work with these;
 each `AgentSession.id` can be resumed with `open_session(resume=…)`. They are independent of the
 sessions in an `agentrt.store`, which also have a log.
+
+`Quirks` describe the differences of an agent that a session must know: the mode in which it asks,
+the way it logs in, or a message that it sends at a wrong time. The known agents have them; for
+others the defaults are those of the protocol.
 """
 
 from ._core.agents import (

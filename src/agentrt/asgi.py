@@ -19,6 +19,13 @@ do not depend on requests: a session continues when the connection that opened i
 
 The server owns the sockets, so it also owns TLS, the access log and the listening address.
 Everything else is checked here as in `serve`: host names, origins, tokens, sizes and rates.
+
+Under asyncio, Trio runs as a guest of the server's loop. Each request is then a call into Trio, and
+the server's `receive` and `send` are called back in its own loop; the sessions do not notice the
+difference.
+
+If the runtime cannot be opened, the lifespan protocol reports the error to the server, which then
+does not start. An error of the runtime while it runs is reported at the shutdown.
 """
 
 from __future__ import annotations

@@ -27,6 +27,10 @@ Programs should ignore kinds and fields that they do not know, because later ver
 
 Content, in prompts as well as answers, is a list of blocks: `Text`, `Image`, `Audio`,
 `ResourceLink` and `Resource`. Results of tools can also have a `Diff` or a `TerminalRef`.
+
+Two ways lead from events back to a state. `Session.snapshot` and `Snapshot` have it ready,
+including the `TurnRecord` of each turn; and `agentrt.lowlevel.SessionState` applies events one by
+one, as viewers in other processes do.
 """
 
 from ._core.model.causes import Cause

@@ -16,6 +16,13 @@ this module and the other public ones.
 - `next_event`, `must_yield`, `has_yielded` and `call_when_more` read events without Trio's `await`,
   for other event loops.
 - The `checked_…` functions validate arguments as `open_session` does, for wrappers of it.
+
+- `decide` and `call_tool` run a policy or a tool by itself.
+- `limits_for` and `ChangingPolicy` are for commands: the limits of one agent with its own defaults,
+  and a policy that changes while sessions use it.
+
+Most objects here are the same as their public counterparts, seen with more methods: a `RuntimeHost`
+is a `Runtime`. So a server can be given the runtime of a program, and both use it at the same time.
 """
 
 from ._core.files.uncommitted import ComparedFile, ComparedFolder

@@ -9,6 +9,10 @@ that do not fit, so that one wrong field does not cost the whole message. `parse
 requests, notifications and answers.
 
 A `Lines` object bounds the length of a line: longer ones are skipped, and their sizes reported.
+
+`OutstandingCalls` gives each request an id and a purpose, and returns the purpose when the answer
+arrives. An answer to an unknown id, or a second one, is reported and not taken for another
+request's.
 """
 
 from ._core.wire.json import decode, decode_strictly, encode_line, lenient

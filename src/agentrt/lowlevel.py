@@ -19,6 +19,9 @@ Importing this module does not import Trio. Its parts can be used separately:
   one client into commands, and events into messages; the `DialectHost` gives it the sessions.
 
 Methods of drivers, logs and dialects are synchronous and never wait.
+
+The part with I/O is not here: starting the process, writing with back pressure, deadlines and
+restarts. `agentrt.process` has the process; `agentrt.open_session` does all of it.
 """
 
 from ._core.acp.driver import AcpDriver, AcpStatistics

@@ -13,6 +13,10 @@ damaged file.
 
 For a text search, `text_of` is the text of a record, `words_of` the words of a query, and `excerpt`
 the line to show for a hit.
+
+A store that implements `ImportingBackend` and `ReportingReader` in addition to the interfaces of
+`agentrt.lowlevel` works with the commands of the terminal, too: sessions are moved between stores
+as `Packed`, and `agentrt doctor` shows a `StoreReport`.
 """
 
 from ._core.store.address import StoreAddress, is_server, server_of

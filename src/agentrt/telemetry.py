@@ -11,6 +11,8 @@ Pass one or several objects as `telemetry` to `open_session` or `open_runtime`:
 
 `LogContext` adds the session and turn to the program's own log records, for code that runs on
 behalf of a session, such as a tool.
+
+None of it is imported unless it is used, and a session without `telemetry` does no work for it.
 """
 
 from ._core.logging import LOG_FIELDS, LogContext, log_context

@@ -1,4 +1,8 @@
-"""The `/commands` that use the client's features: its files, terminals, forms and tools."""
+"""The `/commands` that use the client's features: its files, terminals, forms and tools.
+
+Each command checks first that the client has announced the feature: a client without it would
+answer with an error, which is not worth a demonstration.
+"""
 
 from __future__ import annotations
 

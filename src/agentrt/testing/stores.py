@@ -3,6 +3,11 @@
 The checks use the interface of `Backend` and its readers only. They are run in order on one store,
 and later ones build on the sessions of earlier ones. The message of a failure names the
 requirement, so that the author of a store need not read this module.
+
+Four properties are checked, each by one or more functions: that everything that was committed is
+loaded, listed and found as it was written; that a flush which is repeated adds nothing; that only
+the last claim of a session can write it; and that all of it holds again after the store was closed
+without `finish`, as if the process had been killed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""`agentrt new`: a small project with a program, its tests and its permission rules."""
+"""`agentrt new`: a small project with a program, its tests and its permission rules.
+
+The three texts are complete files, in which only names are replaced. They are short on purpose:
+each shows one thing that a first program needs, and the tests show how to test it without an agent.
+No existing file is overwritten, and nothing is written if one of them exists.
+"""
 
 from __future__ import annotations
 

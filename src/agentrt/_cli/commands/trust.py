@@ -1,4 +1,13 @@
-"""`agentrt trust`: the user's decisions about project files that agents act on."""
+"""`agentrt trust`: the user's decisions about project files that agents act on.
+
+A decision is about the contents of the files, not their names: a digest of them is stored with it,
+and their texts, so that changes can be shown. If one file has changed, the decision does not hold
+any more and the user decides again, seeing only the changes. Files of the same content that several
+agents act on are printed once.
+
+All work is done in a thread: reading the files of a project and its parents blocks, and so does the
+question at the terminal.
+"""
 
 from __future__ import annotations
 
@@ -69,6 +78,7 @@ def _agents(config: Config, names: Sequence[str]) -> list[Agent]:
 
 
 async def _carried_out(work: Callable[[], int]) -> int:
+    """Run the work in a thread, and report its error."""
     try:
         return await trio.to_thread.run_sync(work)
     except AgentrtError as error:

@@ -4,6 +4,15 @@ their answers, and the sessions that are watched.
 A row is a command. Its `node` is the lease of the process that must carry it out; only that one
 takes it, and only while the lease lasts. So a command can be given to another process when this one
 is dead: the results of the command are stored together with its answer, or not at all.
+
+The life of a row: `post` inserts it, with the process that must carry it out, and notifies that
+process. `take` marks it as taken, after which it is not withdrawn any more while its process lives.
+`answer` stores the answer and notifies the process that asked, which reads it with `look` and
+deletes the row with `forget`. An empty answer means that the process does not own the session;
+`pass_on` then gives the row to another one.
+
+A notification is only a hint to read the tables. Small frames of new events are part of it, which
+saves the reading; everything else is read there.
 """
 
 from __future__ import annotations
