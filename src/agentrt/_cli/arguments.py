@@ -607,7 +607,8 @@ def _fill_rules(rules: argparse.ArgumentParser) -> None:
 def _fill_serve(serve: argparse.ArgumentParser) -> None:
     """Add the arguments of `agentrt serve`.
 
-    It takes all options of a session, too: they apply to each session that a client opens.
+    It takes the options of a session, too, which apply to each session that a client opens; those
+    that make no sense for a server are refused later (`subcommands`).
     """
     _add_agent(serve)
     add = serve.add_argument_group("the server").add_argument

@@ -176,8 +176,7 @@ class Rejections:
         return ""
 
     def _rejects(self, request: PermissionOpened, closed: PermissionClosed) -> bool:
-        """True if a request was rejected: by an option, or closed without one by a policy or a
-        timeout.
+        """True if a request was rejected by an option, or closed without one.
 
         Requests that the agent has withdrawn, or that ended with their turn, are not rejections.
         """

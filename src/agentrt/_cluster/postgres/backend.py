@@ -11,7 +11,7 @@ A session has a row with its owner's lease (`node`), the number of times that it
 (`owner`) and the number of its next event (`next`). Its events are stored twice: first as *frames*,
 in the order of the flushes, and later as *records*, each of which has some turns and their items,
 together with the *head*, the state that the records do not contain. Frames up to the head are
-useless then, and are deleted with the partition of their hour, which costs nothing; the few that
+useless then, and are deleted with the partition of their hour, which is cheap; the few that
 are still needed move to another partition (`_drop`).
 
 All methods block and run in the writer's thread. `_once_more` repeats a statement after a lost
