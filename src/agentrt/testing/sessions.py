@@ -39,8 +39,8 @@ def open_fake_session(
     - `services`: replace agentrt's own handlers for requests of the agent, by the first word of the
       method (`fs`, `terminal`).
     - `options`: those of a real session (`SessionOptions`), except `hooks`, `env`, `trust`,
-      `trusted`, `on_stderr`, `trace` and `worktree`, which apply to processes. `cwd` is `/` by
-      default.
+      `trusted`, `on_stderr`, `trace` and those of a worktree, which apply to processes. `cwd` is
+      `/` by default.
 
     Yields the `Session`. Raises `TypeError` for an unknown option or one that applies to processes.
     """
