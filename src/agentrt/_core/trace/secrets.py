@@ -67,8 +67,8 @@ _GAP: Final = r"(?:[\s,]|\\{1,7}[nrt]){1,28}"
 _THEN: Final = r"(?:[ \t]|\\{0,63}[\"'][ \t]{0,8}[, ])"
 """The text between two words of a command, or of a list of words."""
 
-_ACROSS_LINES: Final = ("pair", "block")
-"""Signs of secrets whose names may be in an earlier line."""
+_ACROSS_LINES: Final = ("pair", "block", "here")
+"""Signs of secrets whose names, or whose commands, may be in an earlier line."""
 _NEXT: Final = r"(?P<next>[ =]|\\{0,63}[\"'][ \t]{0,8}[, ])"
 _PASSWORD_OPTIONS: Final = {
     # programs: a word that the command must contain, and the option before the password
@@ -86,12 +86,24 @@ _PASSWORD_OPTIONS: Final = {
     "xfreerdp|wlfreerdp": ("", "/p:"),
     "smbclient|rpcclient": ("", r"-U [\w.@-]{1,60}+%"),
     "lftp": ("", r"-u [\w.@-]{1,60}+,"),
+    "useradd|usermod|psexec": ("", "-p"),
+    "schtasks": ("", r"/rp(?=[ \"'\\])"),
+    "security": ("password", "-w"),
 }
 """Options for passwords with names that do not show it.
 
 After an option of one letter comes another word, after others the password itself.
 """
 _PASSWORD_PROGRAMS: Final = "|".join(_PASSWORD_OPTIONS)
+
+_BETWEEN: Final = r"(?:[ \t:]|\\{0,63}[\"'][ \t]{0,8},[ \t]{0,8}\\{0,63}[\"'])"
+"""The text between two words of a command, or of a list of words, up to the second word."""
+_STORES: Final = (
+    rf"(?:secrets?|kv|vault|keyvault|secretsmanager|ssm|config){_BETWEEN}(?:secret{_BETWEEN})?"
+    r"(?:set|put|add|create|write|update|patch)(?:-secret(?:-value)?|-parameter)?"
+    rf"|create{_BETWEEN}secret{_BETWEEN}generic"
+)
+"""Commands that put a secret into a store of secrets."""
 
 _SIGNS: Final = (
     ("shape", "|".join(prefix for prefix, _ in SHAPES)),
@@ -122,6 +134,11 @@ _SIGNS: Final = (
     ("account", rf"(?:htpasswd|rabbitmqctl){_THEN}"),
     ("netrc", r"(?:machine|login) [^\s\"\\]{1,100} "),
     ("sql", r"(?i:identified by|password)[ \t]\\{0,63}['\"]"),
+    ("piped", r"(?:echo|printf)[ \t]"),
+    ("here", r"<<"),
+    ("stored", rf"(?:{_STORES}){_THEN}"),
+    ("share", r"(?i:net(?:\.exe)? use[ \t])"),
+    ("member", r"(?i:net(?:\.exe)? user[ \t])"),
 )
 
 Span = tuple[int, int] | None
@@ -206,6 +223,9 @@ def without_secrets_across_lines(text: bytes) -> bytes:
             case "block":
                 assert sign is not None
                 span = scanner.block(sign)
+            case "here":
+                assert sign is not None
+                span = scanner.here(sign)
             case _:
                 continue
         if span is not None and done <= span[0] < span[1]:
@@ -430,6 +450,67 @@ class _Scanner:
             return quote + 1, self._end_of_string(quote + 1, depth)
         return quote + 1, _end_in_apostrophes(self.line, quote + 1)
 
+    def piped(self, sign: re.Match[bytes]) -> Span:
+        """Match the text that a command gets from `echo`, if it reads a secret."""
+        front = _ECHO_OPTIONS.match(self.line, sign.end())
+        assert front is not None
+        found = self._argument(front.end())
+        if found is None:
+            return None
+        pipe = _PIPE.match(self.line, found[1])
+        return found if pipe is not None and _reads_secret(pipe[0]) else None
+
+    def here(self, sign: re.Match[bytes]) -> Span:
+        """Match a here-string or a here-document for a command that reads a secret."""
+        line, start = self.line, sign.start()
+        before = max(line.rfind(each, start - 200 if start > 200 else 0, start) for each in _ENDS)
+        reads = _reads_secret(line[max(before, start - 200, 0) : start])
+        if line[sign.end() : sign.end() + 1] == b"<":
+            found = self._argument(sign.end() + 1)
+            if found is None or reads:
+                return found
+            after = _COMMAND.match(line, found[1], found[1] + 200)
+            return found if after is not None and _reads_secret(after[0]) else None
+        document = _HERE_DOCUMENT.match(line, sign.end()) if reads else None
+        if document is None:
+            return None
+        ends = document["break"] + document["word"]
+        end = line.find(ends, document.end(), document.end() + _VALUE_BYTES)
+        if end < 0:  # the last line may be indented
+            end = line.find(document["word"], document.end(), document.end() + _VALUE_BYTES)
+        return None if end < 0 else (document.end(), end)
+
+    def stored(self, sign: re.Match[bytes]) -> Span:
+        """Match the values that a command puts into a store of secrets.
+
+        From the first value of several to the last one: also the names between them.
+        """
+        if _continues(self.line, sign.start()):
+            return None
+        command = _COMMAND.match(self.line, sign.end() - 1)
+        assert command is not None
+        if (option := _STORED_OPTION.search(self.line, *command.span())) is not None:
+            return self._argument(option.end())
+        if b"config" in sign[0] and b"--secret" not in command[0]:
+            return None
+        pairs = islice(_STORED_PAIR.finditer(self.line, *command.span()), _MAX_ARGUMENTS)
+        spans = [span for pair in pairs if (span := self._argument(pair.end())) is not None]
+        return (spans[0][0], spans[-1][1]) if spans else None
+
+    def share(self, sign: re.Match[bytes]) -> Span:
+        """Match the password for a shared folder of Windows."""
+        found = _SHARE.match(self.line, sign.end())
+        return None if found is None else self._argument(found.end())
+
+    def member(self, sign: re.Match[bytes]) -> Span:
+        """Match the password that a user of Windows gets."""
+        found = _MEMBER.match(self.line, sign.end())
+        span = None if found is None else self._argument(found.end())
+        if span is None or _is_random(self.line[slice(*span)], 4):
+            return span
+        rest = _COMMAND.match(self.line, span[1])
+        return span if rest is not None and b" /" in rest[0] else None
+
     def name(self, sign: re.Match[bytes]) -> Span:
         """Match the value that belongs to a telling name."""
         line = self.line
@@ -597,6 +678,37 @@ _MAX_ARGUMENTS: Final = 8
 """Number of arguments among which the password of an account is expected."""
 _CLOSING: Final = _bytes(r"\\{0,63}[\"']?")
 _WITH_PASSWORD: Final = (b"add_user", b"change_password", b"authenticate_user")
+_READS_SECRET: Final = _bytes(
+    r"chpasswd|--(?:\w{1,20}-){0,2}stdin|--with-token|--passphrase-fd|-pass(?:in|out)? stdin"
+    r"|\bsudo (?:-[A-Za-z]{1,4} ){0,3}-[A-Za-z]{0,4}S|secrets? (?:set|put|create|add)"
+    r"|\bcryptsetup |\bsmbpasswd |\bhtpasswd -[A-Za-z]{0,4}i|\bkv put |\bssh-add -"
+)
+"""A command that reads a secret from its standard input."""
+_READING: Final = (b"pass", b"stdin", b"token", b"ecret", b"sudo", b"crypt", b"kv p", b"ssh-add")
+"""Words one of which is in every such command."""
+_ECHO_OPTIONS: Final = _bytes(
+    r"[ \t]{0,8}(?:-[neE]{1,3}[ \t]{1,8}){0,2}"
+    r"(?:\\{0,63}[\"']?%s(?:\\{1,63}n)?\\{0,63}[\"']?[ \t]{1,8})?"
+)
+_PIPE: Final = _bytes(r"\\{0,63}[\"']?[ \t]{0,8}\|[^;&\n]{1,200}+")
+_ENDS: Final = (b";", b"&", b"|", b"\n")
+"""Ends of a command."""
+_HERE_DOCUMENT: Final = _bytes(
+    r"-?[ \t]?\\{0,63}[\"']?(?P<word>[A-Za-z_]\w{0,40})\\{0,63}[\"']?[ \t]{0,8}"
+    r"(?P<break>\r?\n|\\{1,63}n)"
+)
+_STORED_OPTION: Final = _bytes(
+    r"(?<=[\s\"'])(?:-b|--body|--(?:secret-(?:string|binary)|value|string-data|text))"
+    r"(?:[ =]|\\{0,63}[\"'][ \t]{0,8}[, ]|(?=\\{0,63}[\"'])|(?<=-b))"
+)
+_STORED_PAIR: Final = _bytes(
+    r"(?:--from-literal[ =]\\{0,63}[\"']?|(?<=[\s\"']))\w[\w./-]{0,80}=(?!@)"
+)
+_SHARE: Final = _bytes(
+    r"[ \t]{0,8}(?:[A-Za-z]:[ \t]{1,8}|\*[ \t]{1,8})?\\{2,64}[\w.$-][\w.$\\ -]{0,200}?[ \t]{1,8}"
+    r"(?:/[^\s]{1,100}[ \t]{1,8}){0,3}(?![/*\s])"
+)
+_MEMBER: Final = _bytes(r"[ \t]{0,8}[^\s/\"'\\]{1,100}[ \t]{1,8}(?![/*\s])")
 _COOKIES: Final = _bytes(
     r"[ \t=]{0,4}(?:[ \t]{0,8},?[ \t]{0,8}\\{0,63}[\"'])?"
     r"(?P<value>[\w.-]{1,100}=(?:[^\s\"'\\;]|; ?(?=[\w.-]))+)"
@@ -674,6 +786,15 @@ def _is_random(value: bytes, shortest: int) -> bool:
         return False
     letters = _LETTER.search(value) is not None
     return letters and _DIGIT.search(value) is not None
+
+
+def _reads_secret(command: bytes) -> bool:
+    """Return True if a command reads a secret from its standard input.
+
+    The words are looked for first, which is a hundred times faster than the pattern.
+    """
+    likely = any(word in command for word in _READING)
+    return likely and _READS_SECRET.search(command) is not None
 
 
 _LETTER: Final = _bytes(r"[A-Za-z]")
