@@ -85,8 +85,11 @@ def bytes_below(folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """A repository with staged, changed and untracked files, a stash, and a hostile setup."""
+def project(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A repository with staged, changed and untracked files, a stash, and a hostile setup.
+
+    Its parameter is the format of its object names.
+    """
     project, ran = tmp_path / "project", tmp_path / "ran"
     hooks = tmp_path / "hooks"
     hooks.mkdir()
@@ -94,7 +97,7 @@ def project(tmp_path: Path) -> Path:
         (hooks / hook).write_text(f"#!/bin/sh\ntouch {ran}\n")
         (hooks / hook).chmod(0o755)
     project.mkdir()
-    git(project, "init", "-q")
+    git(project, "init", "-q", f"--object-format={getattr(request, 'param', 'sha1')}")
     for name in ("a.py", "b.py", "sub/c.py", "d.bin", "e.txt"):
         (project / name).parent.mkdir(exist_ok=True)
         (project / name).write_bytes(f"{name}\r\n$Id$\n".encode() + b"\x00\xff")

@@ -41,6 +41,7 @@ def staged(folder: Path) -> str:
     return git(folder, "-c", "core.fsmonitor=false", "diff", "--cached", "--name-only")
 
 
+@pytest.mark.parametrize("project", ["sha1", "sha256"], indirect=True)
 async def test_it_starts_with_what_is_not_committed_and_brings_changes_back(
     project: Path, tmp_path: Path
 ) -> None:
@@ -169,6 +170,7 @@ async def test_a_folder_without_a_repository_has_no_worktrees(tmp_path: Path) ->
             pass
 
 
+@pytest.mark.parametrize("project", ["sha1", "sha256"], indirect=True)
 async def test_a_branch_has_the_changes_and_nothing_else_changes(project: Path) -> None:
     before, status = files_of(project), staged(project)
     head = git(project, "rev-parse", "HEAD")

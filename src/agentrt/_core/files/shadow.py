@@ -848,6 +848,18 @@ class FolderCheckpoints:
             accept=accept,
         )
 
+    def _object_format(self) -> str:
+        """Return the hash of the object names: that of the repository around the folder.
+
+        A worktree's branch gets its objects from here, and a binary patch names objects.
+        """
+        with suppress(FilesError):
+            if repository_root(self._root) is not None:
+                words = ("rev-parse", "--show-object-format")
+                timeout_s = self._limits.checkpoint_timeout_s
+                return run_git(*words, cwd=self._root, env={}, timeout_s=timeout_s).decode().strip()
+        return "sha1"
+
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Use the repository alone, and create it if it is missing."""
@@ -864,6 +876,7 @@ class FolderCheckpoints:
                     "--quiet",
                     "--bare",
                     "--template=",
+                    f"--object-format={self._object_format()}",
                     str(self._git_dir),
                     cwd=str(self._state),
                     env={},

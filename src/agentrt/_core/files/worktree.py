@@ -147,9 +147,8 @@ class Worktree:
     def _branch(self, name: str) -> None:
         """Make a branch with up to two commits. Raises `FilesError`. Runs in a thread.
 
-        The files are in the checkpoints' repository, so their objects are copied first. The old
-        value of 40 zeros makes git refuse a branch that exists. Both work only in a repository
-        whose object names are SHA-1.
+        The files are in the checkpoints' repository, so their objects are copied first. The empty
+        old value makes git refuse a branch that exists.
         """
         ref = f"refs/heads/{name}"
         self._git("check-ref-format", ref)
@@ -163,7 +162,7 @@ class Worktree:
             if whole != self._git("rev-parse", f"{parent}^{{tree}}").decode().strip():
                 commit = self._git("commit-tree", whole, "-p", parent, "-m", message)
                 parent = commit.decode().strip()
-        self._git("update-ref", ref, parent, "0" * 40)
+        self._git("update-ref", ref, parent, "")
 
     def _not_saved(self, base: str) -> bytes:
         """Return the entries of HEAD that are not saved: submodules, and files that are too
