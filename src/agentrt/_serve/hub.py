@@ -40,7 +40,7 @@ from .._public import Runtime, Session, SessionInfo
 from ..agents import AgentInfo
 from ..errors import SessionNotFound, StoreError, StoreUnavailable
 from ..hosting import RuntimeHost, SessionControl, runtime_host
-from ..lowlevel import CommandFields, CommandRefused, Log, Steps
+from ..lowlevel import CommandFields, CommandRefused, Log, SessionState, Steps
 from ..store import CommandAnswer, StoreStatus
 from .answers import encode
 from .client import AnswerRoom, Client
@@ -555,8 +555,8 @@ class Hub:
 
     def _listen(self, feed: Feed, session: Session | None = None) -> None:
         """Publish the events of a feed's log. `session`: None if it is not open here."""
-        log = feed.log
-        listed = _listed(log, session)
+        log, state = feed.log, feed.log.state
+        listed = _listed(state, session)
 
         def published() -> None:
             """Notify the viewers of new events, and update the list if it shows what they
@@ -564,7 +564,7 @@ class Hub:
             """
             nonlocal listed
             feed.publish(trio.current_time())
-            if listed != (now := _listed(log, session)):
+            if listed != (now := _listed(state, session)):
                 listed = now
                 self._list_changed()
 
@@ -685,9 +685,9 @@ class _Opened(Struct):
 _opened: Final = msgspec.json.Decoder(_Opened)
 
 
-def _listed(log: Log, session: Session | None) -> tuple[object, ...]:
-    """Return the fields of the list of sessions that an event of the log can change."""
-    state, sandbox = log.state, None if session is None else session.sandbox
+def _listed(state: SessionState, session: Session | None) -> tuple[object, ...]:
+    """Return the fields of the list of sessions that an event of their logs can change."""
+    sandbox = None if session is None else session.sandbox
     granted = () if sandbox is None else sandbox.granted
     return state.state.phase, state.turn_count, state.title, granted
 

@@ -145,7 +145,7 @@ class Log:
 
     @property
     def state(self) -> SessionState:
-        """The fold of all events."""
+        """The fold of all events, always the same object."""
         if self._new:
             self._fold()
         return self._state

@@ -88,8 +88,8 @@ class Host:
         """Return a listener that records the time when a turn starts or ends, or a question is
         asked.
         """
-        wall_time = host_of(self.session).wall_time
-        phase, turns = log.state.state.phase, log.state.turn_count
+        wall_time, state = host_of(self.session).wall_time, log.state
+        phase, turns = state.state.phase, state.turn_count
 
         def note() -> None:
             """Record the time if the phase or the number of turns has changed.
@@ -97,7 +97,6 @@ class Host:
             Comparing two values is cheap, and the text of an answer changes neither.
             """
             nonlocal phase, turns
-            state = log.state
             if state.state.phase != phase or state.turn_count != turns:
                 phase, turns = state.state.phase, state.turn_count
                 self._updated = wall_time()
