@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
 
 import agentrt
-from agentrt.testing import FakeAcpAgent
+from agentrt.testing import FakeAcpAgent, FakeCodexAgent, MemoryAgent, open_fake_session
 from runtime.fakes import log_of, session_with
 
 AGENT = """
@@ -89,3 +90,18 @@ async def test_tools_that_an_agent_never_asks_for_are_a_notice_after_the_first_t
         told = [e for e in log_of(session) if isinstance(e, agentrt.Notice)]
     assert [(notice.level, notice.code) for notice in told] == [("warning", "tools_not_fetched")]
     assert told[0].data == {"tools": ["look"]}
+
+
+async def test_tools_that_were_sent_need_not_be_asked_for(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    async def obedient(process: MemoryAgent) -> None:
+        async with FakeCodexAgent.serving(process) as agent:
+            async for prompt in agent.prompts:
+                prompt.end()
+
+    start = partial(MemoryAgent, obedient)
+    async with open_fake_session(start, protocol="codex", tools=[look]) as session:
+        await session.run("go")
+        told = [e for e in log_of(session) if isinstance(e, agentrt.Notice)]
+    assert told == []

@@ -96,7 +96,7 @@ def set_up_codex(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
             servers = list(opening.mcp_servers)
             tool_servers: list[InProcessServer] = [*await relays(host, offer, stack)]
             if offer.tools:
-                tools = tool_server(host, session, offer)
+                tools = tool_server(host, session, offer, sent=not bridged)
                 host.provide("tool", partial(_serve_tool, host, tools))
                 if bridged:
                     tool_servers.append(tools)

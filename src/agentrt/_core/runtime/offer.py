@@ -279,8 +279,13 @@ def _show_progress(
             core.log.append(Notice("info", "tool_progress", f"{tool.name}: {words}", data))
 
 
-def tool_server(host: SessionHost, session: Session, offer: Offer) -> ToolServer:
-    """Create the MCP server for the program's tools."""
+def tool_server(
+    host: SessionHost, session: Session, offer: Offer, *, sent: bool = False
+) -> ToolServer:
+    """Create the MCP server for the program's tools.
+
+    `sent`: the agent gets them with the request that opens the session, so it need not ask.
+    """
     from ..tools.server import ToolServer
 
     observer = host.core.observer
@@ -298,7 +303,8 @@ def tool_server(host: SessionHost, session: Session, offer: Offer) -> ToolServer
     )
     host.provide_tools(server.set_tools)
     own = {tool.name for tool in offer.own_tools}
-    host.completion_callbacks.append(partial(_check_fetched, host, server, own))
+    if not sent:
+        host.completion_callbacks.append(partial(_check_fetched, host, server, own))
     return server
 
 
