@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from agentrt._core.model.checkpoint import Checkpoints, prepend_records, restored
-from agentrt._core.model.state import SessionState, Transcript
 from agentrt.effects import TaskSet, TextReceived, ToolCalled, UserContentReceived
 from agentrt.events import (
     History,
@@ -23,6 +22,7 @@ from agentrt.events import (
     TurnRecord,
     TurnStarted,
 )
+from agentrt.lowlevel import SessionState
 from agentrt.store import Record, StoredHistory
 
 from .talk import Talk
@@ -303,7 +303,7 @@ def test_a_page_is_found_the_same_way_from_any_item() -> None:
 
 
 def test_older_keys_come_first_in_order_and_keep_the_places_of_the_others() -> None:
-    numbers: Transcript[int] = Transcript()
+    numbers: Any = SessionState().items  # the same for values of any type
     numbers["d"] = 4
     numbers.prepend({"b": 2, "c": 3})
     numbers.remember("c", 1)
