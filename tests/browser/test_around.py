@@ -144,18 +144,16 @@ def test_agents_that_are_not_installed_are_folded_away(two: Page) -> None:
     expect(folded.locator("p")).to_be_hidden()
 
 
-LARGE = [
-    {"name": f"big{n}.bin", "mimeType": "application/octet-stream", "buffer": bytes(9_000_000)}
-    for n in range(5)
-]
-
-
-def test_notes_move_nothing_and_cover_neither_header_nor_field(page: Page) -> None:
+def test_notes_move_nothing_and_cover_neither_header_nor_field(page: Page, tmp_path: Path) -> None:
+    large = [tmp_path / f"big{number}.bin" for number in range(5)]
+    for file in large:
+        with file.open("wb") as empty:
+            empty.truncate(9_000_000)
     phase(page, "Idle")
     turn(page, "say hello")
     answered = page.get_by_role("article", name="answer")
     before = answered.bounding_box()
-    page.get_by_label("Attach files").set_input_files(LARGE)
+    page.get_by_label("Attach files").set_input_files(large)
     notes = page.locator(".note.error")
     expect(notes).to_have_count(3)
     expect(page.locator(".notes")).to_contain_text("2 more")
