@@ -18,7 +18,7 @@ from agentrt.errors import LocalProtocolError, RequestError
 from agentrt.lowlevel import Opening
 from agentrt.testing import FakeAcpAgent, MemoryAgent, open_fake_session
 
-KEY = "sk-the-key-of-the-gateway"
+KEY = "lantern-orchard-velvet"
 SETTING = ProviderSetting(
     id="main",
     api_type="anthropic",
@@ -169,6 +169,8 @@ class Gateway:
             elif method == "session/set_title" and self.refuses_titles:
                 agent.error(message["id"], -32602, "not this one")
             elif method == "providers/set" and params["baseUrl"] == "http://wrong":
+                values = list(params["headers"].values())
+                agent.update("notice", title=f"bad {values}", severity="warning")
                 agent.error(message["id"], -32602, f"wrong: {params['headers']}")
             else:
                 agent.result(message["id"], {"title": "t", "echo": params})
@@ -253,7 +255,10 @@ async def test_a_refused_title_is_a_notice_and_stays_in_agentrt() -> None:
                     return
 
 
-async def test_no_trace_has_the_headers() -> None:
+async def test_no_trace_and_no_log_record_has_the_headers(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("DEBUG")
     gateway = Gateway()
     async with open_fake_session(partial(MemoryAgent, gateway)) as session:
         with session.wire() as wire:
@@ -267,7 +272,9 @@ async def test_no_trace_has_the_headers() -> None:
                         id="a", api_type="b", base_url="http://wrong", headers=SETTING.headers
                     )
                 )
-            seen += [await anext(later) for _ in range(4)]
-    assert [each.sent for each in seen] == [True, False] * 3
+            seen += [await anext(later) for _ in range(5)]
+    assert [each.sent for each in seen] == [True, False, True, False, True, False, False]
+    assert "bad [" in caplog.text
+    assert KEY not in caplog.text
     assert KEY not in repr(seen)
     assert seen[0].body["params"]["providerId"] == "main"

@@ -44,7 +44,7 @@ _current: ContextVar[LogScope | None] = ContextVar("agentrt.log", default=None)
 class LogScope:
     """A session, or one of its turns, as the subject of log records."""
 
-    __slots__ = ("_env", "_log", "_of_turn", "_redaction", "agent", "turn")
+    __slots__ = ("_env", "_log", "_of_turn", "_redaction", "_session", "agent", "turn")
 
     def __init__(
         self,
@@ -52,12 +52,16 @@ class LogScope:
         agent: str,
         env: Callable[[], Mapping[str, str]] = dict,
         turn: str | None = None,
+        session: LogScope | None = None,
     ) -> None:
-        """`env`: the environment of the agent, which may contain secrets."""
+        """`env`: the environment of the agent, which may contain secrets. `session`: for the scope
+        of a turn, that of its session, with which it shares the redaction.
+        """
         self.agent: str = agent
         self.turn: str | None = turn
         self._log = log
         self._env = env
+        self._session = session
         self._redaction: Redaction | None = None
         self._of_turn: LogScope | None = None
         """The scope that `of` returned last."""
@@ -68,7 +72,9 @@ class LogScope:
             return self
         scope = self._of_turn
         if scope is None or scope.turn != turn:
-            self._of_turn = scope = LogScope(self._log, self.agent, self._env, turn)
+            self._of_turn = scope = LogScope(
+                self._log, self.agent, self._env, turn, self._session or self
+            )
         return scope
 
     @property
@@ -82,6 +88,8 @@ class LogScope:
     @property
     def redaction(self) -> Redaction:
         """The redaction of secrets in the environments of this process and the agent."""
+        if self._session is not None:
+            return self._session.redaction
         if self._redaction is None:
             self._redaction = _redaction({**os.environ, **self._env()})
         return self._redaction

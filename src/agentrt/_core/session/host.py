@@ -292,8 +292,9 @@ class SessionHost:
             self.link.write(lines.data, urgent=lines.urgent)
 
     def hide(self, secrets: tuple[str, ...]) -> None:
-        """Replace these values in all traces of what follows."""
+        """Replace these values in all traces and log records of what follows."""
         self.tap.hide(secrets)
+        self.core.scope.redaction.add_secrets(secrets)
 
     def interrupt(self) -> None:
         """Send the agent SIGINT."""

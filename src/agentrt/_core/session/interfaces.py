@@ -66,7 +66,7 @@ class CoreHost(Protocol):
         ...
 
     def hide(self, secrets: tuple[str, ...]) -> None:
-        """Replace these values in all traces of what follows."""
+        """Replace these values in all traces and log records of what follows."""
         ...
 
     def interrupt(self) -> None:
