@@ -106,6 +106,28 @@ async def test_two_programs_write_one_file_and_both_follow_its_rotation(tmp_path
     assert found == [number for number in range(40) for _ in range(2)]
 
 
+async def test_a_flush_waits_for_a_write_that_began_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, write, begun, go = tmp_path / "t", os.write, trio.Event(), threading.Event()
+
+    def slow(fd: int, data: Any) -> int:
+        if b"said before" in bytes(data):
+            trio.from_thread.run_sync(begun.set)
+            go.wait(30)
+        return write(fd, data)
+
+    async with agentrt.tracing.open_trace(file) as trace, trio.open_nursery() as nursery:
+        monkeypatch.setattr(os, "write", slow)
+        trace._writer.put(line("said before"))
+        await begun.wait()
+        nursery.start_soon(trace.flush)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert nursery.child_tasks
+        go.set()
+    assert lines(file) == ["said before"]
+
+
 @pytest.mark.parametrize(
     ("make", "why"),
     [

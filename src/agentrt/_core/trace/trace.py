@@ -136,8 +136,9 @@ class TraceWriter:
         self._waiting, self._many = trio.Event(), trio.Event()
         pieces, missed = self._take()
         if pieces or missed:
-            # A hanging disk blocks the thread, not the session.
             self._jobs.append((pieces, missed, False))
+        if self._jobs or self._working.locked():  # perhaps by `run`, with events from before
+            # A hanging disk blocks the thread, not the session.
             lost = await trio.to_thread.run_sync(self._work, abandon_on_cancel=True)
             self._missed += lost
             self.lost += max(0, lost - missed)
