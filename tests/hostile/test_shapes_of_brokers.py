@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import trio
 from msgspec.structs import replace
+from trio.testing import MockClock
 
 import agentrt
 from agentrt.agents import Quirks
@@ -397,7 +398,7 @@ async def test_f59_a_session_has_its_own_tools_and_no_others() -> None:
         assert "others" in text
 
 
-async def test_f60_a_login_that_never_ends_is_a_start_error() -> None:
+async def test_f60_a_login_that_never_ends_is_a_start_error(mock_clock: MockClock) -> None:
     def initialize(agent: Agent, request: Message) -> None:
         methods = [{"id": "key", "name": "API key"}]
         agent.answer(request, {"protocolVersion": 1, "authMethods": methods})
@@ -408,6 +409,9 @@ async def test_f60_a_login_that_never_ends_is_a_start_error() -> None:
     def other(agent: Agent, message: Message) -> None:
         agent.mark(message["method"])  # and no answer
 
+    def heard(data: bytes) -> None:
+        mock_clock.rate = 1.0  # until now no time has passed, however slow the machine is
+
     agent = bad_agent(initialize=initialize, new_session=new_session, other=other)
     agent = replace(agent, quirks=Quirks(auth_method="key"))
     limits = replace(SHORT, startup_timeout_s=0.5)
@@ -415,7 +419,7 @@ async def test_f60_a_login_that_never_ends_is_a_start_error() -> None:
         trio.fail_after(BOUND),
         pytest.raises(agentrt.AgentStartError, match=r"(?s)not ready.*authenticate"),
     ):
-        async with agentrt.open_session(agent, limits=limits):
+        async with agentrt.open_session(agent, limits=limits, on_stderr=heard):
             pass
 
 

@@ -9,6 +9,7 @@ import time
 import pytest
 import trio
 from msgspec.structs import replace
+from trio.testing import MockClock
 
 import agentrt
 
@@ -58,16 +59,21 @@ async def test_7_a_session_that_opens_slowly_is_waited_for() -> None:
         await works(session)
 
 
-async def test_7_a_session_that_never_opens_is_a_start_error_with_what_the_agent_said() -> None:
+async def test_7_a_session_that_never_opens_is_a_start_error_with_what_the_agent_said(
+    mock_clock: MockClock,
+) -> None:
     def new_session(agent: Agent, request: Message) -> None:
         agent.mark("waiting for the MCP server")
+
+    def heard(data: bytes) -> None:
+        mock_clock.rate = 1.0  # until now no time has passed, however slow the machine is
 
     limits = replace(SHORT, startup_timeout_s=0.5)
     with (
         trio.fail_after(limits.startup_timeout_s + LADDER + 1),
         pytest.raises(agentrt.AgentStartError, match="waiting for the MCP server"),
     ):
-        async with bad_session(new_session=new_session, limits=limits):
+        async with bad_session(new_session=new_session, limits=limits, on_stderr=heard):
             pass
 
 
