@@ -6,6 +6,7 @@ Sandboxes are compared for generated pairs, also where the machine cannot build 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from agentrt._core.sandbox.hosts import HostPattern
 from agentrt._core.sandbox.policy import (
     as_sandbox,
     check_narrower,
+    client_sandbox,
     narrowed,
     sandbox_from,
 )
@@ -39,6 +41,7 @@ SANDBOXES = st.builds(
         max_size=2,
         unique=True,
     ),
+    private_hosts=st.booleans(),
     ports=st.lists(st.sampled_from([3001, 3002]), max_size=2, unique=True),
     programs=st.dictionaries(st.sampled_from(["rm", "git"]), st.sampled_from(["deny", "ask"])),
     limits=st.builds(SandboxLimits, processes=BOUNDS, memory_bytes=BOUNDS, tmp_bytes=BOUNDS),
@@ -83,6 +86,76 @@ def test_a_narrowed_sandbox_permits_exactly_what_both_permit(
         for port in (80, 443):
             both = connects(first, host, port) and connects(second, host, port)
             assert connects(common, host, port) == both, (host, port)
+
+
+def by_host(sandbox: Sandbox, *, private: bool) -> set[object]:
+    permitted: set[object] = {"model"} - {sandbox.network if sandbox.network == "none" else ""}
+    hosts = (("a.example", 80), ("x.a.example", 80), ("b.example", 80), ("b.example", 443))
+    if isinstance(sandbox.network, str):
+        return permitted | (set(hosts) if sandbox.network == "all" and not private else set())
+    if private and not sandbox.private_hosts:
+        return permitted
+    return permitted | {each for each in hosts if connects(sandbox, *each)}
+
+
+def by_limit(value: int | None) -> set[object]:
+    return set(range(7 if value is None else value + 1))
+
+
+PERMITTED: dict[str, Callable[[Sandbox], set[object]]] = {
+    "write": lambda it: {place for place in PLACES if permits(it, "write", place)},
+    "read": lambda it: {place for place in PLACES if permits(it, "read", place)},
+    "hide": lambda it: {".env", "secrets", "other"} - set(it.hide),
+    "network": lambda it: by_host(it, private=False),
+    "private_hosts": lambda it: by_host(it, private=True),
+    "ports": lambda it: set(it.ports),
+    "programs": lambda it: {
+        (name, how)
+        for name in ("rm", "git", "ls")
+        for how in {"deny": [], "ask": ["asked"]}.get(it.program_rules.get(name, ""), ["asked", ""])
+    },
+    "nested": lambda it: {True} if it.nested else set(),
+    "needs": lambda it: {"bwrap"} | {it.needs},
+    **{
+        f"limits.{name}": lambda it, name=name: by_limit(getattr(it.limits, name))
+        for name in SandboxLimits.__struct_fields__
+    },
+}
+"""What each setting of a sandbox permits."""
+
+
+def test_each_setting_has_a_rule_for_what_it_permits() -> None:
+    nested = {f"limits.{name}" for name in SandboxLimits.__struct_fields__}
+    assert set(PERMITTED) == {*Sandbox.__struct_fields__} - {"limits"} | nested
+
+
+@given(SANDBOXES, SANDBOXES)
+def test_each_setting_of_a_narrowed_sandbox_permits_what_both_permit(
+    first: Sandbox, second: Sandbox
+) -> None:
+    common = narrowed(first, second)
+    assert common is not None
+    for setting, permitted in PERMITTED.items():
+        assert permitted(common) == permitted(first) & permitted(second), setting
+
+
+@given(SANDBOXES, SANDBOXES, st.sets(st.sampled_from([*Sandbox.__struct_fields__, "mode"])))
+def test_no_settings_of_a_client_permit_more_in_any_setting(
+    outer: Sandbox, wanted: Sandbox, named: set[str]
+) -> None:
+    fields: dict[str, Any] = msgspec.to_builtins(wanted)
+    fields["mode"] = wanted.network if wanted.network in ("none", "all") else "model"
+    fields["mode"] = {"none": "offline", "all": "open-network", "model": "workspace"}[
+        fields["mode"]
+    ]
+    settings = {name: fields[name] for name in named}
+    try:
+        given = client_sandbox(outer, settings)
+    except LocalProtocolError:
+        return
+    assert given is not None
+    for setting, permitted in PERMITTED.items():
+        assert permitted(given) <= permitted(outer), (setting, given)
 
 
 @given(SANDBOXES)

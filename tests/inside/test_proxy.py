@@ -55,11 +55,11 @@ class Names(trio.abc.HostnameResolver):
 class World:
     """A gateway whose connections go to an echo server here."""
 
-    def __init__(self, policy: Sandbox, nursery: trio.Nursery) -> None:
+    def __init__(self, policy: Sandbox, nursery: trio.Nursery, *, widen: bool) -> None:
         self.names = Names(own="127.0.0.1", metadata="169.254.169.254", lan="10.0.0.7")
         self.dialled: list[tuple[str, int]] = []
         self.received: list[bytes] = []
-        self.gateway = Gateway(policy, AccessDesk(), dial=self.dial)
+        self.gateway = Gateway(policy, AccessDesk(), dial=self.dial, widen=widen)
         self._nursery = nursery
 
     async def dial(self, address: str, port: int) -> trio.SocketStream:
@@ -84,9 +84,9 @@ class World:
 
 
 @asynccontextmanager
-async def served(policy: Sandbox) -> AsyncIterator[tuple[World, Connect]]:
+async def served(policy: Sandbox, *, widen: bool = True) -> AsyncIterator[tuple[World, Connect]]:
     async with trio.open_nursery() as nursery:
-        world = World(policy, nursery)
+        world = World(policy, nursery, widen=widen)
         trio.socket.set_custom_hostname_resolver(world.names)
         [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
         port = listener.socket.getsockname()[1]
@@ -168,6 +168,50 @@ async def test_a_private_address_needs_a_listed_host() -> None:
     async with served(Sandbox(network=["lan.example"])) as (world, connect):
         assert b" 200 " in await connect_to(connect, "lan.example:80")
     assert world.dialled == [("10.0.0.7", 80)]
+
+
+PRIVATE = ["10.0.0.7:80", "192.168.1.1:443", "172.16.0.9:5432", "[fd00::7]:80", "169.254.9.9:80",
+           "lan.example:80"]  # fmt: skip
+
+
+@pytest.mark.parametrize("target", PRIVATE)
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Sandbox(network="all"),
+        Sandbox(network=["lan.example", "10.0.0.7", "*"], private_hosts=False),
+    ],
+)
+async def test_public_hosts_are_no_private_networks(policy: Sandbox, target: str) -> None:
+    async with served(policy) as (world, connect):
+        assert b"private network" in (said := await connect_to(connect, target)) or (
+            b"link-local" in said
+        )
+    assert world.dialled == []
+
+
+@pytest.mark.parametrize("scope", ["once", "session"])
+@pytest.mark.parametrize("widen", [True, False])
+async def test_a_person_opens_a_private_network_only_by_its_address(
+    scope: str, widen: bool
+) -> None:
+    """The person does not see the address to which a name leads. Without `widen`, the machine and
+    its networks are not the person's."""
+    async with served(Sandbox(), widen=widen) as (world, connect), trio.open_nursery() as nursery:
+        nursery.start_soon(world.answer, scope)
+        status = b" 200 " if widen else b" 403 "
+        assert status in await connect_to(connect, "10.0.0.7:80")
+        assert b" 403 " in await connect_to(connect, "lan.example:80")
+        assert b" 200 " in await connect_to(connect, "new.example:80")
+        nursery.cancel_scope.cancel()
+    assert world.dialled == [("10.0.0.7", 80)] * widen + [(PUBLIC, 80)]
+
+
+async def test_a_model_in_a_private_network_is_reached() -> None:
+    async with served(Sandbox(private_hosts=False)) as (world, connect):
+        world.gateway.set_model_hosts(["lan.example:80", "10.0.0.7:81"])
+        for target in ("lan.example:80", "10.0.0.7:81"):
+            assert b" 200 " in await connect_to(connect, target)
 
 
 async def test_a_name_is_resolved_once_and_dialled_at_the_judged_address() -> None:

@@ -86,6 +86,37 @@ async def test_a_resumed_session_and_a_fork_keep_the_sandbox_and_the_agents_hist
             assert "No such file" in (await again.run(secret)).text
 
 
+@pytest.mark.parametrize("place", ["cwd", "root", "write", "read"])
+async def test_a_link_in_the_place_of_a_folder_opens_nothing_at_a_later_start(
+    shell_agent: Agent, project: Path, place: str
+) -> None:
+    """A session in the folder around it can put the link there."""
+    folder, neighbour = project / "shop", project.parent / "neighbour"
+    folder.mkdir()
+    (project / "usual").symlink_to(folder)  # links that stay as they are do not matter
+    other = project.parent / "other"
+    other.mkdir()
+    listed = {place: [str(folder)]} if place in ("write", "read") else {}
+    sandbox = structs.replace(
+        SANDBOX, **{name: (*getattr(SANDBOX, name), *value) for name, value in listed.items()}
+    )
+    options = {
+        "cwd": project / "usual" if place == "cwd" else other,
+        "roots": [folder] if place == "root" else [],
+    }
+    async with open_session(shell_agent, sandbox=sandbox, **options) as session:
+        assert (await session.run("shell echo ready")).text == "ready\n"
+        await session.run("exit 0", check=False)
+        assert (await session.run("shell echo ready")).text == "ready\n"
+        await session.run("exit 0", check=False)
+        folder.rename(project / "before")
+        folder.symlink_to(neighbour)
+        reads = f"shell cat {neighbour}/secret {folder}/secret; echo x > {neighbour}/secret"
+        with pytest.raises(agentrt.errors.SandboxUnavailable, match="led to"):
+            await session.run(reads)
+    assert (neighbour / "secret").read_text() == "secret"
+
+
 async def test_the_programs_around_an_agent_take_little_memory(
     shell_agent: Agent, project: Path
 ) -> None:

@@ -32,6 +32,7 @@ WIDER: list[dict[str, Any]] = [
     {"write": ["/var/lib/x/../../.."]},
     {"read": ["~"]},
     {"ports": [8080, 5432]},
+    {"network": ["api.example", "10.0.0.7"]},
     {"nested": True},
     {"needs": "landlock"},
     {"mode": "offline", "write": ["/etc"]},
@@ -49,12 +50,17 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 @asynccontextmanager
-async def connected(sandbox: Sandbox | None) -> AsyncIterator[tuple[Runtime, Line]]:
-    """A runtime with a sandbox, and a client of a tenant."""
-    tenant = Tenant(name="bolt")
+async def connected(
+    sandbox: Sandbox | None, *roots: str | Path, store: Path | None = None
+) -> AsyncIterator[tuple[Runtime, Line]]:
+    """A runtime with a sandbox, and a client of a tenant that may use these folders."""
+    tenant = Tenant(name="bolt", roots=tuple(map(str, roots)))
     security = Security(token=TOKEN, tenants={BOLT: tenant})
     with trio.fail_after(120):
-        async with agentrt.open_runtime(sandbox=sandbox) as runtime, trio.open_nursery() as nursery:
+        async with (
+            agentrt.open_runtime(sandbox=sandbox, store=store) as runtime,
+            trio.open_nursery() as nursery,
+        ):
             site = await nursery.start(partial(serve, runtime, security=security))
             async with line(site.port, BOLT) as bolt:
                 yield runtime.of(tenant), bolt
@@ -62,7 +68,7 @@ async def connected(sandbox: Sandbox | None) -> AsyncIterator[tuple[Runtime, Lin
 
 
 async def test_what_permits_more_is_refused_by_its_setting() -> None:
-    async with connected(SANDBOX) as (_, bolt):
+    async with connected(SANDBOX, "/") as (_, bolt):
         for settings in WIDER:
             code, message = await bolt.refused(
                 "session", op="new", agent="demo", cwd="/", sandbox=settings
@@ -83,11 +89,89 @@ async def test_a_wrong_setting_is_refused_with_the_reason() -> None:
             assert reason in message
 
 
+async def test_a_host_that_is_listed_is_public_where_all_public_hosts_are_allowed() -> None:
+    async with connected(Sandbox(network="all")) as (runtime, bolt):
+        given = runtime.client_sandbox({"network": ["10.0.0.7", "intranet.example"]})
+        assert given is not None
+        assert not given.private_hosts
+        settings = {"network": ["10.0.0.7"], "private_hosts": True}
+        code, message = await bolt.refused(
+            "session", op="new", agent="demo", cwd="/", sandbox=settings
+        )
+    assert code == "forbidden" or "private_hosts" in message
+
+
+async def test_a_tenant_without_folders_opens_no_session_in_a_sandbox(tmp_path: Path) -> None:
+    """It would choose the files of this machine that its agents can use."""
+    async with connected(Sandbox()) as (_, bolt):
+        for folder in (str(tmp_path), "/", ".", "~/.ssh"):
+            code, message = await bolt.refused("session", op="new", agent="demo", cwd=folder)
+            assert code == "forbidden"
+            assert "serve.tenants.bolt.root" in message
+        code, _ = await bolt.refused("folders", path="/")
+        assert code == "forbidden"
+
+
+HIDDEN: list[tuple[str, str, bool]] = [
+    ("secrets", "shop/secrets", True),
+    ("secrets/", "shop/secrets/deep/er", True),
+    ("secrets", "shop/secrets2", False),
+    ("config/keys", "shop/config/keys/prod", True),
+    ("config/keys", "shop/config", False),
+    ("**/private", "shop/a/b/private", True),
+    ("**/private", "private", True),
+    ("*.d", "shop/conf.d", True),
+    ("*.d", "shop/conf", False),
+    ("a/*/c", "shop/a/b/c/d", True),
+    ("a/*/c", "shop/a/c", False),
+]
+
+
+@pytest.mark.parametrize(("pattern", "folder", "hidden"), HIDDEN)
+async def test_a_folder_that_the_sandbox_hides_is_no_folder_of_a_tenants_session(
+    pattern: str, folder: str, hidden: bool, tmp_path: Path
+) -> None:
+    named = tmp_path / folder
+    named.mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "link").symlink_to(named)
+    async with connected(Sandbox(hide=[pattern]), tmp_path) as (_, bolt):
+        for way in (named, tmp_path / "link", tmp_path / "other" / ".." / folder):
+            for fields in (
+                {"cwd": str(way)},
+                {"cwd": str(tmp_path / "other"), "roots": [str(way)]},
+            ):
+                answer = await bolt.ask("session", op="new", agent="no-such-agent", **fields)
+                assert (answer["error"]["code"] == "forbidden") == hidden, answer
+
+
+@pytest.mark.sandbox
+@pytest.mark.slow
+async def test_a_folder_in_whose_place_is_a_link_is_not_opened_again(tmp_path: Path) -> None:
+    """Another session of the tenant, in the folder around it, can put the link there."""
+    root, secret = tmp_path / "acme", tmp_path / "secret"
+    (root / "shop").mkdir(parents=True)
+    secret.mkdir()
+    async with connected(Sandbox(), root, store=tmp_path / "store.db") as (_, bolt):
+        answer = await bolt.ok("session", op="new", agent="demo", cwd=str(root / "shop"))
+        id = answer["session"]
+        await bolt.prompt(id, "hello")
+        await bolt.attach(id)
+        await bolt.over(id)
+        await bolt.ok("session", op="close", session=id)
+        (root / "shop").rename(root / "before")
+        (root / "shop").symlink_to(secret)
+        code, message = await bolt.refused(
+            "prompt", session=id, content=[{"type": "text", "text": "x"}]
+        )
+    assert (code, "sessions are opened in" in message) == ("forbidden", True), message
+
+
 @pytest.mark.sandbox
 @pytest.mark.slow
 async def test_a_client_narrows_and_what_the_server_hides_stays_hidden(project: Path) -> None:
     asked = {"mode": "offline", "hide": ["secrets"], "ports": [], "programs": ["rm"]}
-    async with connected(SANDBOX) as (runtime, bolt):
+    async with connected(SANDBOX, project) as (runtime, bolt):
         answer = await bolt.ok("session", op="new", agent="demo", cwd=str(project), sandbox=asked)
         sandbox = runtime.get(answer["session"]).sandbox
         assert sandbox is not None

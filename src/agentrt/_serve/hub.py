@@ -192,11 +192,20 @@ class Hub:
         return hub
 
     def _folders_of(self, tenant: Tenant) -> Folders:
-        """Return the folders of a tenant: its own, or the server's if it has none.
+        """Return the folders of a tenant.
 
-        The tenant's folders need not exist yet.
+        In a sandbox, agents can use the folders of their session: without roots, the tenant would
+        choose the files of this machine that they can use.
         """
-        return Folders(tenant.roots, missing_ok=True) if tenant.roots else self.folders
+        sandbox = self.runtime.client_sandbox(None)
+        roots = tenant.roots or self.folders.roots
+        if sandbox is None:
+            return Folders(roots, missing_ok=True) if tenant.roots else self.folders
+        missing = (
+            f"the tenant {tenant.name!r} has no folders, and agents can use the folder of their"
+            f" session: set serve.tenants.{tenant.name}.root"
+        )
+        return Folders(roots, missing_ok=True, needs_roots=missing, hidden=sandbox.hide)
 
     def close(self, reason: str = "the server is shutting down") -> None:
         """End every viewer and stop listening to the runtime."""
@@ -374,8 +383,16 @@ class Hub:
         return self.session(id)
 
     async def reopen(self, client: Client, id: str) -> CommandFields:
-        """Open a session that is only stored. Raises the errors of `Runtime.reopen`."""
+        """Open a session that is only stored.
+
+        Raises the errors of `Runtime.reopen`, or `CommandRefused` if its folders are not the
+        tenant's any more.
+        """
         servers, roots = client.mcp_servers.get(id, ()), client.roots.get(id)
+        stored = self.runtime.stored(id)
+        if self.runtime.tenant is not None and stored is not None:
+            for folder in (stored.cwd, *stored.roots):  # a link may be in its place now
+                self.folders.resolve(folder)
         await self.runtime.reopen(id, tools=client.tools, mcp_servers=servers, roots=roots)
         return {"session": id}
 

@@ -803,7 +803,7 @@ def _load(hub: Hub, client: Client, command: c.LoadSession) -> CommandFields | J
     Raises `CommandRefused` for the latter with a tenant's token: agents keep the conversations of
     all tenants in one place.
     """
-    cwd, agent, known = hub.folders.resolve(command.cwd), command.agent, command.agent_session
+    agent, known = command.agent, command.agent_session
     if command.session is not None:
         if hub.runtime.stored(command.session) is not None:
             return partial(hub.reopen, client, command.session)
@@ -816,6 +816,7 @@ def _load(hub: Hub, client: Client, command: c.LoadSession) -> CommandFields | J
             "with a tenant's token, a conversation is opened by its `session`, not by the"
             " agent's id",
         )
+    cwd = hub.folders.resolve(command.cwd)
 
     async def job() -> CommandFields:
         session = await hub.runtime.load(agent, known, cwd=cwd, tools=client.tools)

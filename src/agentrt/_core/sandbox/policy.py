@@ -109,6 +109,8 @@ class Sandbox(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `"none"`: none. `"model"`: those of the agent's model. `"all"`: all public hosts. Otherwise a
     list of hosts in addition to the model's: `"api.github.com"`, `"*.pypi.org:443"`.
     """
+    private_hosts: bool = True
+    """False if the hosts that `network` lists must not be in a private network."""
     ports: tuple[int, ...] = ()
     """TCP ports of this machine's loopback interface that can be reached, from 1024."""
     programs: dict[str, ProgramRule] | tuple[str, ...] = {}
@@ -235,6 +237,7 @@ def narrowed(outer: Sandbox | None, inner: Sandbox | None) -> Sandbox | None:
         read=(*seen, *more),
         hide=_union(outer.hide, inner.hide),
         network=_common_network(outer, inner),
+        private_hosts=_common_private(outer, inner),
         ports=tuple(port for port in inner.ports if port in outer.ports),
         programs=_stricter(outer.program_rules, inner.program_rules),
         limits=SandboxLimits(
@@ -291,7 +294,8 @@ def client_sandbox(outer: Sandbox | None, settings: Mapping[str, Any]) -> Sandbo
         return inner if outer is None else check_narrower(outer, None)
     common = narrowed(outer, inner)
     assert common is not None
-    added = {name: getattr(common, name) for name in ("hide", "programs", "limits")}
+    names = {"hide", "programs", "limits"} | ({"private_hosts"} - settings.keys())
+    added = {name: getattr(common, name) for name in names}
     return check_narrower(outer, structs.replace(inner, **added))
 
 
@@ -374,6 +378,14 @@ def _common_network(outer: Sandbox, inner: Sandbox) -> Network | tuple[str, ...]
     kept = [each for each in found if each in named]
     more = [each for each in found if each not in named and not _is_covered(each, kept)]
     return (*kept, *more)
+
+
+def _common_private(outer: Sandbox, inner: Sandbox) -> bool:
+    """Return `private_hosts` for both: `"all"` permits public hosts only, also if one is listed."""
+    one_lists = isinstance(outer.network, str) != isinstance(inner.network, str)
+    if one_lists and "all" in (outer.network, inner.network):
+        return False
+    return outer.private_hosts and inner.private_hosts
 
 
 def _is_covered(host: str, hosts: Iterable[str]) -> bool:

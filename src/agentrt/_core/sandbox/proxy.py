@@ -137,9 +137,9 @@ class _ClientReader:
 
 async def _dial(gateway: Gateway, host: str, port: int) -> trio.SocketStream:
     """Connect to a host that is allowed. Raises `HostRefused` or OSError."""
-    await gateway.check(host, port)
+    by_person = await gateway.check(host, port)
     problem: OSError | None = None
-    for address in await gateway.resolve(host, port):
+    for address in await gateway.resolve(host, port, by_person=by_person):
         try:
             with trio.fail_after(CONNECT_TIMEOUT_S):
                 return await gateway.dial(address, port)

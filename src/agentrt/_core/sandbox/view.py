@@ -101,6 +101,8 @@ class ViewRequest(Struct, frozen=True, kw_only=True):
     """Programs that cannot be run, in addition to those of the policy."""
     hidden: Sequence[str] = ()
     """Absolute paths of files and folders that are empty inside."""
+    places: Mapping[str, str]
+    """The real paths of the folders and of the policy's paths when the session was opened."""
     placeholders: Placeholders | None = None
     """Holds the files of git that must not be missing; None: no view is built for an agent that
     could be kept from creating them."""
@@ -109,7 +111,8 @@ class ViewRequest(Struct, frozen=True, kw_only=True):
 def build_view(wanted: ViewRequest) -> SandboxView:
     """Build the view for a start. Blocks.
 
-    Raises `SandboxUnavailable` if a folder cannot be used in a sandbox, or OSError.
+    Raises `SandboxUnavailable` if a folder cannot be used in a sandbox or leads to another place
+    than when the session was opened, or OSError.
     """
     return _ViewBuilder(wanted).build()
 
@@ -144,13 +147,14 @@ class _ViewBuilder:
         wanted, policy = self.wanted, self.policy
         folders = [self.check_folder(each) for each in (wanted.cwd, *wanted.roots)]
         state = state_of(wanted.agent, wanted.env, self.home)
-        extra = [resolved(path) for path in policy.write]
+        extra = [self.real(path) for path in policy.write]
+        read = [self.real(path) for path in policy.read]
         self.cover_system()
         for path in self.covered:
             self.private(path)
         self.args += ["--dir", self.home]
         self.show_programs()
-        for path in map(resolved, policy.read):
+        for path in read:
             self.show(path)
         for path in copied_of(wanted.agent, wanted.env, self.home):
             self.copy(path)
@@ -172,7 +176,7 @@ class _ViewBuilder:
             self.hide_in(path)
         for path in wanted.hidden:
             self.hide(path)
-        self.cover_secrets((*folders, *extra, *map(resolved, policy.read)))
+        self.cover_secrets((*folders, *extra, *read))
         self.cover_sockets((*folders, *extra, *state))
         self.cover_programs()
         self.args += ["--ro-bind", wanted.folder, wanted.folder]
@@ -206,7 +210,7 @@ class _ViewBuilder:
 
     def check_folder(self, path: str) -> str:
         """Return the real path of a session's folder. Raises `SandboxUnavailable`."""
-        real = os.path.realpath(path)
+        real = self.real(path)
         if is_below(self.home, [real]) or real in (*self.covered, "/"):
             raise SandboxUnavailable(
                 f"{path!r} is a folder that the sandbox hides, because it has other files of yours:"
@@ -214,6 +218,20 @@ class _ViewBuilder:
             )
         if not os.path.isdir(real):
             raise SandboxUnavailable(f"{path!r} does not exist: give an existing folder")
+        return real
+
+    def real(self, path: str) -> str:
+        """Return the real path of a path, which must be the same at each start of the session.
+
+        Otherwise another session that can write the folder around it could put a link there, and
+        open any place of this machine. Raises `SandboxUnavailable`.
+        """
+        real = resolved(path)
+        if real != (before := self.wanted.places.get(path, path)):
+            raise SandboxUnavailable(
+                f"{path!r} leads to {real!r} now, and led to {before!r} when the session was"
+                " opened: open another session"
+            )
         return real
 
     # --- kinds of places

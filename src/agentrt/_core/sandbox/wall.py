@@ -146,12 +146,12 @@ class Wall:
         tier: Tier = "bwrap",
     ) -> None:
         """`folders`: the session's working folder, then its roots. `widen`: False if people cannot
-        give access to further files."""
+        give access to further files and to private networks."""
         self.policy = policy
         self.folder = folder
         """The private folder for agentrt's own sockets, which programs inside can reach."""
         self.desk = AccessDesk()
-        self.gateway: Gateway = Gateway(policy, self.desk, listed)
+        self.gateway: Gateway = Gateway(policy, self.desk, listed, widen=widen)
         status = SandboxStatus.__new__(SandboxStatus)
         status.policy, status.tier, status._wall = policy, tier, self
         self.status: SandboxStatus = status
@@ -164,6 +164,7 @@ class Wall:
         self._places = PLACES.get(agent, AgentPlaces())
         self._nursery = nursery
         self.cwd, *self._roots = folders
+        self._real = {path: resolved(path) for path in (*folders, *policy.write, *policy.read)}
         self._programs = tuple(programs)
         self._view: SandboxView | None = None
         self._wanted: ViewRequest | None = None
@@ -205,6 +206,7 @@ class Wall:
             folder=self.folder,
             programs=self._programs,
             hidden=hidden,
+            places=self._real,
             placeholders=self._placeholders if self.tier == "bwrap" else None,
         )
         try:
@@ -550,7 +552,7 @@ async def open_wall(
 
     `agent`: the name in the catalogue, for its state and its model's hosts. `programs`: further
     programs that cannot be run. `listed`: further hosts that are allowed. `widen`: False if people
-    cannot give access to further files.
+    cannot give access to further files and to private networks.
 
     Raises `SandboxUnavailable` if this machine cannot build sandboxes.
     """
