@@ -12,9 +12,11 @@ import pytest
 import trio
 
 import agentrt
-from agentrt import Agent, Runtime
+from agentrt import Agent, Runtime, SessionOptions
 from agentrt.sandbox import Sandbox
+from agentrt.store import ReopenOptions
 from agentrt.web import Security, Tenant, serve
+from inside.server import commands
 from web.sockets import TOKEN
 from web.tenants_kit import BOLT, Line, line
 
@@ -110,6 +112,65 @@ async def test_a_tenant_without_folders_opens_no_session_in_a_sandbox(tmp_path: 
             assert "serve.tenants.bolt.root" in message
         code, _ = await bolt.refused("folders", path="/")
         assert code == "forbidden"
+
+
+OUTSIDE = ["/", "/etc", "~/.ssh", "..", "/proc/self/root"]
+ATTACKS: dict[str, dict[str, list[tuple[Any, str]]]] = {
+    "new": {
+        "agent": [("/bin/sh", "agent_failed"), ("../demo", "agent_failed")],
+        "cwd": [(each, "forbidden") for each in OUTSIDE],
+        "roots": [([each], "forbidden") for each in OUTSIDE],
+        "trust": [(each, "bad_request") for each in ("yes", "ask", True)],
+        "sandbox": [(each, "bad_request") for each in WIDER],
+        "title": [],
+        "model": [],
+        "mode": [],
+    },
+    "fork": {"session": [], "at": [], "roots": [([each], "forbidden") for each in OUTSIDE]},
+    "load": {
+        "session": [],
+        "agent": [],
+        "agent_session": [("x", "forbidden")],
+        "cwd": [],
+    },
+}
+"""Values with which a tenant would get more than the server allows, and the refusals. Titles,
+models and modes of agents are the tenant's own: rules and the sandbox hold in each mode."""
+KINDS = {"new": commands.NewSession, "fork": commands.ForkSession, "load": commands.LoadSession}
+
+
+def test_each_field_of_a_command_that_opens_a_session_is_attacked() -> None:
+    for name, kind in KINDS.items():
+        assert set(ATTACKS[name]) == {*kind.__struct_fields__} - {"id", "op"}
+
+
+async def test_no_field_of_a_command_gives_a_tenant_more_than_the_server(project: Path) -> None:
+    async with connected(SANDBOX, project) as (runtime, bolt):
+        session = await runtime.create("demo", cwd=project, sandbox=None)
+        usual = {
+            "new": {"agent": "demo", "cwd": str(project)},
+            "fork": {"session": session.id},
+            "load": {"agent": "demo", "agent_session": "x", "cwd": str(project)},
+        }
+        for op, fields in ATTACKS.items():
+            for name, values in fields.items():
+                for value, code in values:
+                    given = usual[op] | {name: value}
+                    refused = await bolt.refused("session", op=op, **given)
+                    assert refused[0] == code, (op, given, refused)
+
+
+async def test_no_other_option_of_a_session_is_a_tenants(project: Path) -> None:
+    """Permissions, budgets, limits, checkpoints, the environment and the rest are the server's."""
+    options = {*SessionOptions.__annotations__, *ReopenOptions.__annotations__}
+    others = options - {*commands.NewSession.__struct_fields__}
+    assert {"permissions", "budget", "limits", "env", "tenant", "trusted", "options"} <= others
+    async with connected(SANDBOX, project) as (_, bolt):
+        for name in sorted(others):
+            for op in ("new", "load", "fork"):
+                given = {"agent": "demo", "cwd": str(project), name: "x"}
+                code, message = await bolt.refused("session", op=op, **given)
+                assert code == "bad_request", (op, name, message)
 
 
 HIDDEN: list[tuple[str, str, bool]] = [
