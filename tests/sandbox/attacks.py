@@ -117,6 +117,15 @@ plain("read another program's file in /tmp", lambda: has_token(TARGETS["tmpfile"
 plain("read /etc/shadow", lambda: bool(Path("/etc/shadow").read_bytes()))
 
 
+@row("read what other users of the machine cannot")
+def _() -> bool:
+    for path in TARGETS["closed"]:
+        with suppress(OSError):
+            if os.listdir(path) if os.path.isdir(path) else Path(path).read_bytes():
+                return True
+    return False
+
+
 @row("read ~/.ssh through a link in the folder")
 def _() -> bool:
     os.symlink(f"{HOME}/.ssh", "link")

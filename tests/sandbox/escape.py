@@ -11,6 +11,7 @@ import os
 import secrets
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -81,6 +82,23 @@ def own_address() -> str:
         return str(each.getsockname()[0])
 
 
+def closed_places() -> list[str]:
+    """Return places of the system that only root or a service can read, and that are not empty."""
+    found = []
+    for root in ("/etc", "/var/lib", "/var/log", "/var/cache"):
+        for folder, folders, files in os.walk(root):
+            if folder.startswith("/var/lib/dpkg"):
+                continue
+            closed = [each for each in folders if not os.stat(f"{folder}/{each}").st_mode & 4]
+            folders[:] = [each for each in folders if each not in closed]
+            shallow = root == "/etc" or folder.count("/") < 4
+            for name in (*closed, *(files if shallow else ())):
+                status = os.lstat(f"{folder}/{name}")
+                if not stat.S_ISLNK(status.st_mode) and not status.st_mode & 4 and status.st_size:
+                    found.append(f"{folder}/{name}")
+    return found
+
+
 class Daemons:
     """Services of this machine that programs inside must not reach."""
 
@@ -141,6 +159,7 @@ async def attack(way: str, tier: str, base: Path) -> None:
         "address": own_address(),
         "host": os.getpid(),
         "needle": "escape.py",
+        "closed": closed_places(),
         "abstract": daemons.abstract,
         **daemons.named,
     }

@@ -5,10 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 import shlex
+import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -98,6 +101,65 @@ async def test_a_terminal_shares_the_files_and_the_network_of_the_agent(
         assert (await session.run("terminal readlink /proc/self/ns/net")).text == mine
         assert mine.strip() != os.readlink("/proc/self/ns/net")
     assert not Path("/tmp/shared").exists()
+
+
+@contextmanager
+def listening(
+    family: socket.AddressFamily, place: str | tuple[str, int]
+) -> Iterator[socket.socket]:
+    """A service of this machine; connections wait in its queue."""
+    with socket.socket(family) as service:
+        if family == socket.AF_INET6:
+            service.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        service.bind(place)
+        service.listen()
+        yield service
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.access("/var/lib", os.W_OK), reason="only root can make a service there")
+async def test_a_service_that_starts_again_is_not_reached(
+    shell_agent: Agent, project: Path
+) -> None:
+    with tempfile.TemporaryDirectory(dir="/var/lib", prefix="agentrt-test-") as folder:
+        os.chmod(folder, 0o755)
+        place = f"{folder}/service.sock"
+        connect = f"""import socket; socket.socket(socket.AF_UNIX).connect("{place}")"""
+        line = f"shell {sys.executable} -c {shlex.quote(connect)} 2>&1 && echo reached"
+        with listening(socket.AF_UNIX, place):
+            session = open_session(shell_agent, cwd=project, sandbox=Sandbox(read=[str(HERE)]))
+            async with session as opened:
+                assert "reached" not in (await opened.run(line)).text
+                os.unlink(place)
+                with listening(socket.AF_UNIX, place):
+                    assert "reached" not in (await opened.run(line)).text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")]
+)
+async def test_a_port_of_this_machine_is_reached_whatever_its_service_listens_on(
+    shell_agent: Agent, project: Path, family: socket.AddressFamily, host: str
+) -> None:
+    with listening(family, (host, 0)) as service:
+        port = service.getsockname()[1]
+        get = f"curl -s -m 10 --noproxy '*' http://localhost:{port}/"
+        sandbox = Sandbox(read=[str(HERE)], ports=[port])
+        async with (
+            open_session(shell_agent, cwd=project, sandbox=sandbox) as session,
+            trio.open_nursery() as nursery,
+        ):
+
+            async def serve() -> None:
+                near, _ = await trio.socket.from_stdlib_socket(service).accept()
+                with near:
+                    await near.recv(4096)
+                    await near.send(b"HTTP/1.0 200 OK\r\n\r\nreached")
+
+            service.setblocking(False)
+            nursery.start_soon(serve)
+            assert (await session.run(f"shell {get}")).text == "reached"
 
 
 @pytest.mark.slow

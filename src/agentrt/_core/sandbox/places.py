@@ -7,6 +7,7 @@ them is shown again: no list of secrets has to be complete.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -23,8 +24,12 @@ folders in them."""
 DATA: Final = ("/var/tmp", "/var/spool", "/var/backups", "/var/crash", "/var/mail", "/var/run")
 """Folders in `SYSTEM` that are hidden."""
 
-ROOT_FILES: Final = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-")
-"""Files that are covered if agentrt runs as root, who could read them."""
+_GUARDED: Final = {"/etc": 8, "/var": 4}
+"""Folders of the system in which some files are only for root or a service, and the number of
+levels below that are looked at."""
+_PUBLIC: Final = ("/etc/ssl/certs", "/etc/alternatives", "/var/lib/dpkg")
+"""Large folders in them without such files."""
+_GUARDED_ENTRIES: Final = 20_000
 
 TOOLCHAINS: Final = tuple(
     """.nvm .volta .fnm .bun .deno .pyenv .rbenv .asdf .rustup .cargo/bin .cargo/env .sdkman
@@ -137,6 +142,46 @@ MAX_FIRST_LINE: Final = 256
 def home_of(env: Mapping[str, str]) -> str:
     """Return the home folder of a program with this environment, as its real path."""
     return os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
+
+
+def closed_to_others(used: Sequence[str], named: Sequence[str]) -> list[str]:
+    """Return the files and folders of the system that an ordinary user cannot read.
+
+    Without everything in the `used` folders, and without the `named` places. Single files are
+    found only in the upper levels.
+    """
+    kept = [each for each in used if not any(is_below(root, [each]) for root in _GUARDED)]
+    kept += _PUBLIC
+    found, left = list[str](), _GUARDED_ENTRIES
+    for root, depth in _GUARDED.items():
+        level = [root]
+        while level and depth:
+            depth -= 1
+            below: list[str] = []
+            for entry in (each for folder in level for each in _entries(folder)):
+                left -= 1
+                path, is_folder = entry.path, entry.is_dir(follow_symlinks=False)
+                if left < 0 or entry.is_symlink() or not (depth or is_folder):
+                    continue
+                if path in named or is_below(path, kept):
+                    continue
+                wanted = stat.S_IROTH | stat.S_IXOTH if is_folder else stat.S_IROTH
+                if entry.stat(follow_symlinks=False).st_mode & wanted == wanted or any(
+                    is_below(each, [path]) for each in (*kept, *named)
+                ):
+                    below += [path] * is_folder
+                else:
+                    found.append(path)
+            level = below
+    return found
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []
 
 
 def hidden_folders(home: str) -> list[str]:

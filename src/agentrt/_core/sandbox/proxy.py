@@ -68,13 +68,21 @@ def _is_of_this_user(stream: trio.SocketStream) -> bool:
 
 
 async def serve_port(listener: trio.SocketListener, port: int) -> None:
-    """Connect a port inside with the port of this machine, until cancelled."""
+    """Connect a port inside with the port of this machine, until cancelled.
+
+    Some services listen on only one of IPv4 and IPv6.
+    """
 
     async def handle(stream: trio.SocketStream) -> None:
         """Connect a client inside with the service on this machine."""
         try:
-            async with stream, await trio.open_tcp_stream("127.0.0.1", port) as far:
-                await _copy_both(stream, far)
+            async with stream:
+                try:
+                    far = await trio.open_tcp_stream("127.0.0.1", port)
+                except OSError:
+                    far = await trio.open_tcp_stream("::1", port)
+                async with far:
+                    await _copy_both(stream, far)
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
             pass  # the service does not run, or one side has gone
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import pkgutil
+import shutil
 import stat
 import sys
 import zlib
@@ -25,9 +26,9 @@ from . import ask
 from .access import AccessRefused
 from .placeholders import Placeholders
 from .places import (
-    ROOT_FILES,
     TOOLCHAINS,
     AgentPlaces,
+    closed_to_others,
     copied_of,
     hidden_folders,
     home_of,
@@ -176,7 +177,7 @@ class _ViewBuilder:
             self.hide_in(path)
         for path in wanted.hidden:
             self.hide(path)
-        self.cover_secrets((*folders, *extra, *read))
+        self.cover_secrets((*folders, *extra, *state), read)
         self.cover_sockets((*folders, *extra, *state))
         self.cover_programs()
         self.args += ["--ro-bind", wanted.folder, wanted.folder]
@@ -303,12 +304,14 @@ class _ViewBuilder:
             if os.path.exists(path):
                 self.args += ["--ro-bind", "/dev/null", path]
 
-    def cover_secrets(self, named: Sequence[str]) -> None:
-        """Cover files of the system that only root could read, unless the policy names them."""
+    def cover_secrets(self, used: Sequence[str], named: Sequence[str]) -> None:
+        """Cover files of the system that only root can read, unless the session uses them."""
         if os.getuid() == 0:
-            keys = Path("/etc/ssh").glob("ssh_host_*_key") if os.path.isdir("/etc/ssh") else ()
-            for path in (*ROOT_FILES, *map(str, keys), "/etc/ssl/private"):
-                if os.path.exists(path) and path not in named:
+            prefixes = (sys.prefix, sys.base_prefix, str(_PACKAGE))
+            found = shutil.which(self.wanted.command[0], path=self.wanted.env.get("PATH"))
+            program = () if found is None else (os.path.realpath(found),)
+            for path in closed_to_others((*used, *prefixes, *program), named):
+                if path not in self.withheld:
                     self.cover(path)
 
     def link_names(self, written: Sequence[str]) -> None:
@@ -425,10 +428,18 @@ class _ViewBuilder:
                 self.hide(path)
 
     def cover_sockets(self, shown: Sequence[str]) -> None:
-        """Cover the sockets of services, which a read-only view would not protect."""
+        """Cover the sockets of services, which a read-only view would not protect.
+
+        A service that starts again makes a new socket: its own folder is covered, if it has one.
+        """
         for path in _listening_sockets():
-            if not is_below(path, (*self.covered, *shown, "/dev", "/proc")):
-                self.cover(path)
+            if is_below(path, (*self.covered, *shown, *self.withheld, "/dev", "/proc")):
+                continue
+            folder = os.path.dirname(path)
+            own = folder.startswith("/var/") and folder.count("/") > 2
+            if own and not any(is_below(each, [folder]) for each in (*shown, *self.shown)):
+                path = folder
+            self.cover(path)
 
     def cover_programs(self) -> None:
         """Put a program that refuses, or asks, in the place of each program that has a rule."""
