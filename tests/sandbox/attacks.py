@@ -306,6 +306,10 @@ def _() -> bool:
     return done.returncode == 0
 
 
+INNER = "bwrap --ro-bind / / --dev /dev --proc /proc --unshare-user --unshare-pid true"
+UNCOVER = "umount .git/hooks || umount hidden.txt || mount -o remount,rw,bind / || umount -l /proc"
+plain("build a sandbox inside", lambda: sh(INNER))
+plain("uncover files in namespaces of its own", lambda: sh(f"unshare -Urm sh -c '{UNCOVER}'"))
 plain("enter the namespaces of pid 1", lambda: sh("nsenter -t 1 -U true"))
 plain("mount", lambda: sh("mount -t tmpfs none /tmp"))
 plain("remount / writable", lambda: sh("mount -o remount,rw,bind /"))

@@ -170,11 +170,12 @@ async def attack(way: str, tier: str, base: Path) -> None:
         "CLAUDE_CONFIG_DIR": "",
     }
     read = [str(HERE), *filter(None, os.environ.get("PYTHONPATH", "").split(":"))]
+    nested = tier == "nested"
     if tier == "landlock":
         break_bwrap(base)
         sandbox = Sandbox(read=read, needs="landlock")
     else:
-        sandbox = Sandbox(read=read, hide=["hidden.txt", "secrets/"])
+        sandbox = Sandbox(read=read, hide=["hidden.txt", "secrets/"], nested=nested)
     # Landlock cannot hide the project's settings of agents, so that they must be none of this one.
     settings = () if tier == "landlock" else None
     command = [sys.executable, str(HERE / "shell_agent.py")]
@@ -190,7 +191,7 @@ async def attack(way: str, tier: str, base: Path) -> None:
                 agent, cwd=project, sandbox=sandbox, env=env, permissions=agentrt.allow_all
             ) as session:
                 assert session.sandbox is not None
-                assert session.sandbox.tier == tier
+                assert session.sandbox.tier == ("bwrap" if nested else tier)
                 if way == "files":
                     for method, name in (*CONTROLS, *FILES):
                         path = name if name.startswith("/") else str(base / name)

@@ -64,6 +64,9 @@ POSSIBLE_WITH_LANDLOCK = POSSIBLE | {
 }
 """The attempts that the weaker mechanism does not stop either."""
 
+NESTED = {"unshare a user namespace", "clone a user namespace", "build a sandbox inside"}
+"""The attempts that `nested` is for."""
+
 ROWS = {"shell": 89, "terminal": 89, "files": 24}
 """The least number of rows, so that a table that ends early is noticed."""
 
@@ -121,6 +124,14 @@ def test_no_attempt_gets_out(way: str, user: bool) -> None:
             assert state == "done", name
     done = {name for name, state in states.items() if state == "done"}
     assert {name for name in done if not name.startswith("control")} <= POSSIBLE
+
+
+@pytest.mark.sandbox
+@pytest.mark.slow
+def test_nested_sandboxes_can_be_built_and_nothing_else_gets_out() -> None:
+    states = run_attacks("shell", user=os.getuid() == 0, tier="nested")
+    done = {name for name, state in states.items() if state == "done"}
+    assert {name for name in done if not name.startswith("control")} - POSSIBLE == NESTED
 
 
 @pytest.mark.landlock

@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from ..display import request_parts
 from ..events import (
     TERMINAL,
     Choice,
@@ -53,6 +54,8 @@ STATUS: Final = {
 KINDS: Final = frozenset(
     ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode")
 )
+SUBJECTS: Final = {"Network": "fetch", "Read": "read", "Write": "edit", "Program": "execute"}
+"""The kinds of the subjects of agentrt's own requests; that of others is not known."""
 PLAN_STATUS: Final = frozenset(("pending", "in_progress", "completed"))
 PRIORITIES: Final = frozenset(("high", "medium", "low"))
 
@@ -196,12 +199,20 @@ class Updates:
     def asked(self, ask: PermissionOpened) -> JsonObject:
         """Return the tool call of a permission request, as an update with everything known of
         it.
+
+        Of a request without a tool call, editors show the title and the content.
         """
         item = self._state.items.get(ask.item or "")
         if item is not None and item.tool is not None:
             return {"toolCallId": item.id, **self._call(item), "status": "pending"}
-        detail = {} if ask.detail is None else {"rawInput": ask.detail}
-        return {"toolCallId": ask.request, "title": ask.title, "status": "pending", **detail}
+        call: JsonObject = {"toolCallId": ask.request, "title": ask.title, "status": "pending"}
+        if ask.subject in SUBJECTS:
+            call["kind"] = SUBJECTS[ask.subject]
+        if content := request_content(ask):
+            call["content"] = content
+        if isinstance(ask.detail, dict):
+            call["rawInput"] = ask.detail
+        return call
 
     def _text(self, item: Item, repeat: bool) -> list[JsonObject]:
         """Return the content and the part of the text that the client lacks, as chunks.
@@ -381,6 +392,22 @@ def _call(item: Item, tool: ToolCall, text: str, terminals: Mapping[str, str]) -
     if tool.output is not None:
         call["rawOutput"] = tool.output
     return call
+
+
+def request_content(ask: PermissionOpened) -> list[JsonObject]:
+    """Return all parts of a request as content: changes of files, and lines of text."""
+    content: list[JsonObject] = []
+    lines: list[str] = []
+    for part in request_parts(ask, None):
+        if part.kind == "diff":
+            diff: JsonObject = {"type": "diff", "path": part.label, "newText": part.text}
+            content.append(diff if part.old is None else {**diff, "oldText": part.old})
+        else:
+            lines.append(part.text if part.kind == "text" else f"{part.label}: {part.text}")
+    if lines:
+        text = {"type": "text", "text": "\n".join(lines)}
+        content.insert(0, {"type": "content", "content": text})
+    return content
 
 
 def _task_content(task: Task) -> list[JsonObject]:

@@ -28,7 +28,15 @@ from ..events import (
     Task,
 )
 from ..lowlevel import SessionState
-from .acpupdates import PLAN_STATUS, PRIORITIES, STATUS, TASK, Updates, option_list
+from .acpupdates import (
+    PLAN_STATUS,
+    PRIORITIES,
+    STATUS,
+    TASK,
+    Updates,
+    option_list,
+    request_content,
+)
 
 STATES: Final = {
     "running": "running",
@@ -139,8 +147,8 @@ class Updates2(Updates):
             call["content"] = _content(call.get("content", []))
             return {"title": ask.title, "subject": {"type": "tool_call", "toolCall": call}}
         about: JsonObject = {"title": ask.title}
-        if ask.detail is not None:
-            about["description"] = msgspec.json.encode(ask.detail).decode()
+        if content := request_content(ask):
+            about["description"] = "\n".join(map(_as_text, content))
         return about
 
     def _text(self, item: Item, repeat: bool) -> list[JsonObject]:
@@ -268,3 +276,10 @@ def _diff(part: JsonObject) -> JsonObject:
         "changes": [change],
         "patch": {"format": "git_patch", "text": head + text},
     }
+
+
+def _as_text(part: JsonObject) -> str:
+    """Return a part of a request as lines of text."""
+    if part["type"] == "diff":
+        return str(_diff(part)["patch"]["text"])
+    return str(part["content"]["text"])

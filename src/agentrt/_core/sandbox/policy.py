@@ -118,7 +118,10 @@ class Sandbox(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limits: SandboxLimits = SandboxLimits()
     """Limits on processes, memory and temporary files."""
     nested: bool = False
-    """True if programs may build sandboxes of their own, such as that of a browser."""
+    """True if programs may build sandboxes of their own, such as that of a browser.
+
+    Has no effect if agentrt runs as root.
+    """
     needs: Tier = "bwrap"
     """The weakest mechanism that is accepted. `"landlock"`: where bubblewrap does not work, use
     Landlock, which protects less."""

@@ -296,8 +296,14 @@ class _ViewBuilder:
     # --- parts of the view
 
     def cover_system(self) -> None:
-        """Show the system read-only, without the parts that even a powerless root may write."""
+        """Show the system read-only, without the parts that even a powerless root may write.
+
+        The kernel permits a nested sandbox to mount its own `/proc` only if nothing covers a part
+        of this one. An ordinary user cannot write these parts anyway.
+        """
         self.args += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+        if self.policy.nested and os.getuid() != 0:
+            return
         for path in ("/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs"):
             self.args += ["--ro-bind-try", path, path]
         for path in ("/proc/sysrq-trigger", "/proc/kcore", "/proc/keys", "/proc/timer_list"):
