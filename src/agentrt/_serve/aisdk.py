@@ -31,7 +31,7 @@ from msgspec import Meta, Struct
 
 from .._public import When
 from ..errors import RemoteProtocolError
-from ..events import Audio, Block, Image, JsonObject, Resource, ResourceLink, Text
+from ..events import Audio, Block, Image, JsonObject, PermissionOpened, Resource, ResourceLink, Text
 from ..hosting import answering
 from ..jsonrpc import decode_strictly
 from ..lowlevel import (
@@ -65,6 +65,12 @@ PAUSED: Final = (
     " resumed"
 )
 """The error for a message that the client cannot resume."""
+
+NOT_STARTED: Final = (
+    "the agent is not started before this is answered on the page, in `agentrt attach` or by"
+    " another client: {title}; the message stays in the queue"
+)
+"""The error for a message that waits for an answer, which this protocol can only show in a turn."""
 
 
 class ApprovalAnswer(Struct):
@@ -558,6 +564,10 @@ class AiViewer(DialectViewer):
             elif is_paused(stream.feed, stream.turn):
                 del self._streams[request]
                 yield pack(type="error", requestId=request, errorText=PAUSED)
+            elif (ask := _asked_before_a_turn(stream.feed)) is not None:
+                del self._streams[request]
+                text = NOT_STARTED.format(title=ask.title)
+                yield pack(type="error", requestId=request, errorText=text)
             return
         for chunk in self._chunks(stream):
             yield pack(type="chunk", requestId=request, sequence=stream.sent, chunk=chunk)
@@ -594,6 +604,13 @@ class AiViewer(DialectViewer):
                 chunks = behind_replay(message.chunks())
         yield from chunks or message.chunks()
         stream.turns[message.turn] = message.data
+
+
+def _asked_before_a_turn(feed: Feed) -> PermissionOpened | None:
+    """Return the question that an agent must wait for before it starts."""
+    state = feed.log.state
+    asked = state.permissions.values() if state.state.turn is None else ()
+    return next((ask for ask in asked if ask.subject == "Trust"), None)
 
 
 def _answer(session: AnySession, request: str, approval: JsonObject, said: ApprovalAnswer) -> None:
