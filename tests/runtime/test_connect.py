@@ -93,6 +93,21 @@ async def test_the_end_of_the_connection_ends_the_turn_and_a_function_connects_a
             assert len(connected) == 2
 
 
+@pytest.mark.parametrize("trust", ["no", "ask", "yes"])
+async def test_a_remote_agent_is_neither_refused_nor_asked_about(
+    trust: Any, tmp_path: Path
+) -> None:
+    """Its folder is on its own machine, and the program has started it."""
+    (tmp_path / ".mcp.json").write_text("{}")
+    with trio.fail_after(PATIENCE):
+        async with (
+            demo() as stream,
+            agentrt.agents.connect(stream, cwd=tmp_path, trust=trust) as session,
+        ):
+            assert (await session.run("/think")).outcome == "completed"
+            assert session.pending_permissions == {}
+
+
 async def test_two_streams_alone_are_good_for_one_connection(tmp_path: Path) -> None:
     with trio.fail_after(PATIENCE):
         async with (

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import agentrt
 from agentrt.agents import Agent, own
 from agentrt.effects import DecisionRequested, TurnFinished, Write
+from agentrt.errors import FolderNotTrusted
 from agentrt.events import Notice, PermissionOpened, Text
 from agentrt.lowlevel import DecisionAnswer, Driver, Opening
 from agentrt.store import open_store, reopen_session
@@ -46,6 +47,19 @@ def driver() -> Driver:
 
 def mini(program: str = str(EXAMPLES / "mini_agent.py"), *, name: str = "mini") -> Agent:
     return own([sys.executable, program], MiniDriver, name=name)
+
+
+async def test_its_program_is_not_started_with_files_that_it_may_act_on(tmp_path: Path) -> None:
+    """The driver is a part of the program, but the agent's program reads the files."""
+    (tmp_path / ".mcp.json").write_text("{}")
+    with pytest.raises(FolderNotTrusted, match=r"^mini is not started.*project_files"):
+        async with agentrt.open_session(mini(), cwd=tmp_path):
+            pass
+    command = [sys.executable, str(EXAMPLES / "mini_agent.py")]
+    declared = own(command, MiniDriver, name="mini", project_files=[".mini"])
+    for agent, trust in ((declared, "no"), (mini(), "yes")):
+        async with agentrt.open_session(agent, cwd=tmp_path, trust=trust) as session:
+            assert (await session.run("hello")).outcome == "completed"
 
 
 MESSAGES = [

@@ -135,7 +135,8 @@ class Agent(Struct, frozen=True, kw_only=True):
     such as settings that name programs or the address of its model, relative to the project.
 
     None: they are not known. It is then not started in an untrusted folder with a file that any
-    agent of the catalogue acts on. Empty: it acts on none.
+    agent of the catalogue acts on. Empty: it acts on none. Has no effect with `connect`, because
+    the folder is on the agent's machine.
     """
 
     def __post_init__(self) -> None:
@@ -205,6 +206,7 @@ def own(
     env: Mapping[str, str] | None = None,
     unset_env: Sequence[str] = (),
     quirks: Quirks | None = None,
+    project_files: Sequence[str] | None = None,
 ) -> Agent:
     """Return an agent that speaks a protocol of your own.
 
@@ -215,7 +217,15 @@ def own(
 
     Raises `ValueError` for an empty command, or one that cannot be parsed.
     """
-    agent = acp(command, name=name, title=title, env=env, unset_env=unset_env, quirks=quirks)
+    agent = acp(
+        command,
+        name=name,
+        title=title,
+        env=env,
+        unset_env=unset_env,
+        quirks=quirks,
+        project_files=project_files,
+    )
     return msgspec.structs.replace(agent, protocol="own", driver=driver)
 
 

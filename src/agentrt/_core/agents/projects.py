@@ -249,8 +249,7 @@ def _outside(agent: Agent) -> ProjectRules:
         effect = "may decide which programs it runs and where it sends its key"
         files = tuple(ProjectFile(path, effect) for path in agent.project_files)
         return ProjectRules(files=files, refused_files=agent.project_files)
-    if agent.connect is not None or agent.driver is not None:
-        # It does not run here, or it is a part of the program.
+    if agent.connect is not None:  # its folder may be on another machine
         return ProjectRules(files=AGENT_FILES, known=False)
     return ProjectRules(
         # It may read the files of any agent.
