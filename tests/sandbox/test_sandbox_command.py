@@ -133,7 +133,10 @@ UNCHANGED = Sandbox(network=["a.example"], write=["/srv"])
         ('[sandbox]\nnetwork = ["b.example"]\nwrite = []\n', Sandbox(network=())),
         ('[sandbox]\nwrite = ["/", "/srv/../etc"]\n', UNCHANGED),
         ('[sandbox]\nwrite = ["/srv/a"]\n', Sandbox(network=["a.example"], write=["/srv/a"])),
-        ('[sandbox]\nmode = "open-network"\nnested = true\n', UNCHANGED),
+        (
+            '[sandbox]\nmode = "open-network"\nnested = true\n',
+            structs.replace(UNCHANGED, private_hosts=False),  # all public hosts, but no others
+        ),
         ('[sandbox]\nports = [8080]\nneeds = "landlock"\nread = ["/"]\n', UNCHANGED),
         ('[sandbox]\nhide = [".env"]\n', structs.replace(UNCHANGED, hide=(".env",))),
         ('[sandbox]\nmode = "off"\n', UNCHANGED),
