@@ -11,15 +11,16 @@ from typing import Any
 
 import msgspec
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
+import agentrt
 from agentrt._core.sandbox.hints import MAX_HINTS, find_refusals
 from agentrt._core.sandbox.hosts import HostPattern
 from agentrt._core.sandbox.policy import (
     as_sandbox,
     check_narrower,
-    client_sandbox,
     narrowed,
     sandbox_from,
 )
@@ -149,8 +150,13 @@ def test_no_settings_of_a_client_permit_more_in_any_setting(
         fields["mode"]
     ]
     settings = {name: fields[name] for name in named}
+
+    async def judge() -> Sandbox | None:
+        async with agentrt.open_runtime(sandbox=outer) as runtime:
+            return runtime.client_sandbox(settings)
+
     try:
-        given = client_sandbox(outer, settings)
+        given = trio.run(judge)
     except LocalProtocolError:
         return
     assert given is not None

@@ -155,25 +155,34 @@ def closed_to_others(used: Sequence[str], named: Sequence[str]) -> list[str]:
     found, left = list[str](), _GUARDED_ENTRIES
     for root, depth in _GUARDED.items():
         level = [root]
-        while level and depth:
-            depth -= 1
+        for last in (*[False] * (depth - 1), True):
             below: list[str] = []
-            for entry in (each for folder in level for each in _entries(folder)):
-                left -= 1
-                path, is_folder = entry.path, entry.is_dir(follow_symlinks=False)
-                if left < 0 or entry.is_symlink() or not (depth or is_folder):
+            entries = [each for folder in level for each in _entries(folder)][:left]
+            left -= len(entries)
+            for entry in entries:
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if (last and not is_folder) or entry.path in named or is_below(entry.path, kept):
                     continue
-                if path in named or is_below(path, kept):
-                    continue
-                wanted = stat.S_IROTH | stat.S_IXOTH if is_folder else stat.S_IROTH
-                if entry.stat(follow_symlinks=False).st_mode & wanted == wanted or any(
-                    is_below(each, [path]) for each in (*kept, *named)
-                ):
-                    below += [path] * is_folder
-                else:
-                    found.append(path)
+                if is_folder and _is_shown(entry, (*kept, *named)):
+                    below.append(entry.path)
+                elif not _is_open(entry):
+                    found.append(entry.path)
             level = below
     return found
+
+
+def _is_shown(folder: os.DirEntry[str], within: Iterable[str]) -> bool:
+    """Return True if other users can read a folder, or a place within it is used."""
+    return _is_open(folder) or any(is_below(each, [folder.path]) for each in within)
+
+
+def _is_open(entry: os.DirEntry[str]) -> bool:
+    """Return True if other users can read a file, a folder or the target of a link."""
+    if entry.is_symlink():
+        return True
+    is_folder = entry.is_dir(follow_symlinks=False)
+    wanted = stat.S_IROTH | stat.S_IXOTH if is_folder else stat.S_IROTH
+    return entry.stat(follow_symlinks=False).st_mode & wanted == wanted
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:

@@ -155,8 +155,7 @@ class _ViewBuilder:
             self.private(path)
         self.args += ["--dir", self.home]
         self.show_programs()
-        for path in read:
-            self.show(path)
+        self.show_readable(read)
         for path in copied_of(wanted.agent, wanted.env, self.home):
             self.copy(path)
         for path, name in state.items():
@@ -252,6 +251,11 @@ class _ViewBuilder:
             return
         self.args += ["--ro-bind", path, path]
         self.shown.append(path)
+
+    def show_readable(self, paths: Iterable[str]) -> None:
+        """Show the places that the policy makes readable."""
+        for path in paths:
+            self.show(path)
 
     def write(self, path: str) -> None:
         """Show a file or folder, to be written."""
