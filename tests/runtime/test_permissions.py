@@ -735,8 +735,16 @@ def test_a_file_that_is_written_as_a_whole_is_a_write(
 
 def test_a_write_next_to_an_edit_is_no_write() -> None:
     asked = PermissionRequest(title="", kind="edit", cwd="/", changes=("/a", "/b"), created=("/a",))
-    assert rules(allow=["Write"])(asked) != Allow()
+    assert isinstance(rules(allow=["Write"])(asked), Deny | Ask)
     assert rules(allow=["Edit"])(asked) == Allow()
+
+
+@pytest.mark.parametrize("kind", ["delete", "move", "execute", "read", "search", "fetch"])
+def test_what_is_no_edit_by_its_kind_is_no_write(kind: str) -> None:
+    """An agent may name a file that it deletes as one that it creates."""
+    change = {"changes": ("/shop/project/a.txt",), "created": ("/shop/project/a.txt",)}
+    asked = PermissionRequest(title="", kind=kind, cwd="/shop/project", **change)
+    assert isinstance(rules(allow=["Write"])(asked), Deny | Ask)
 
 
 @pytest.mark.slow
