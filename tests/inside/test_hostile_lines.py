@@ -14,13 +14,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import agentrt._core.wire.lines as wire_lines
 from agentrt._core.process.inherited import is_secret
 from agentrt._core.trace.redact import begins_key
 from agentrt._core.trace.secrets import SIGN_COST_BYTES, WINDOW_BYTES
+from agentrt._core.wire.json import repair as repair_text
+from agentrt._core.wire.lines import PIECE_BYTES, Lines
 from agentrt.demo.words import understand
 from inside.trace import Redaction, secrets
 
 REPEATED = (
+    *("echo a ", "echo abcd |", "<<< ", "chpasswd <<E\\n", "kv put a=bbbb ", "kv put 'a="),
+    *("secret set --body ", "net use ", "net use \\\\\\\\h ", "net user ab cd "),
     *("-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "PRIVATE KEY ", "-----END ", "\\", "\\n"),
     *("eyJ", "eyJaaaaaaaa.", "-eyJaaaaaaaa", "sk-", "sk-aaaaaaaaaaaaaaa ", "://@", "://a:", "a@"),
     *("bearer ", "basic ", "token ", "token:", "token=", 'token":"', '\\"token\\":\\"', "token='"),
@@ -159,3 +164,25 @@ def test_the_parts_of_a_line_are_the_line(text: str) -> None:
     parts = [part for part in Redaction().steps(line) if part is not None]
     assert b"".join(parts) == Redaction().line(line)
     assert all(a or b for a, b in pairwise([*parts, b"x"]))
+
+
+def test_no_step_repairs_more_than_it_can_in_a_few_milliseconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Repairing a megabyte of broken text takes some hundredths of a second."""
+    repaired: list[int] = []
+
+    def repair(data: bytes) -> bytes:
+        repaired.append(len(data))
+        return repair_text(data)
+
+    monkeypatch.setattr(wire_lines, "repair", repair)
+    broken = b'{"text":"' + b"caf\xe9 \\ud83d " * (300 * 1024) + b'"}\n'
+    lines = Lines(len(broken), long_apart=True)
+    most = 0
+    for at in range(0, len(broken), PIECE_BYTES):
+        repaired.clear()
+        assert lines.feed(broken[at : at + PIECE_BYTES]) == b""
+        most = max(most, sum(repaired))
+    assert 0 < most <= 640 * 1024
+    assert lines.long[0].value()["text"].startswith("caf\ufffd \ufffd")
