@@ -38,6 +38,8 @@ PACKAGE = str(Path(agentrt.__file__).parent)
 AGENT = str(Path(PACKAGE, "testing"))
 STREAM = str(Path(PACKAGE, "_serve/stream.py"))
 TOKEN = "a long random string"
+SETTLED_S = 0.5
+"""Seconds after which the server has sent the list of sessions, which is not part of a walk."""
 
 ONE_SESSION = """
 import sys, trio, agentrt
@@ -233,7 +235,7 @@ async def viewed_turn(
             match message.get("event", {}):
                 case {"kind": "item.delta", "text": text}:
                     if text == "two ":
-                        await trio.testing.wait_all_tasks_blocked()
+                        await trio.sleep(SETTLED_S)
                         walks.begin_with_read("permission to viewer")
                     seen.release()
                 case {"kind": "permission.opened", "request": request, "options": options}:
@@ -244,7 +246,7 @@ async def viewed_turn(
                         "request": request,
                         "option": options[0]["id"],
                     }
-                    await trio.testing.wait_all_tasks_blocked()
+                    await trio.sleep(SETTLED_S)
                     walks.begin_with_read("answer of a viewer")
                     await socket.send_message(json.dumps(command))
                 case {"kind": "permission.closed"}:
