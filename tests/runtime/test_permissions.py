@@ -733,6 +733,14 @@ def test_a_file_that_is_written_as_a_whole_is_a_write(
     assert (rules(allow=[rule])(asked) == Allow()) is allowed
 
 
+@pytest.mark.parametrize("kind", [Allow, Deny, Ask])
+def test_decisions_that_differ_in_their_rule_are_equal(kind: Any) -> None:
+    one, other = kind(rule="a"), kind(rule="b")
+    assert one == other
+    assert not one != other  # noqa: SIM202 - a Struct compares this by itself
+    assert one != Deny("another")
+
+
 def test_a_write_next_to_an_edit_is_no_write() -> None:
     asked = PermissionRequest(title="", kind="edit", cwd="/", changes=("/a", "/b"), created=("/a",))
     assert isinstance(rules(allow=["Write"])(asked), Deny | Ask)

@@ -112,6 +112,9 @@ class _Decided(Struct, frozen=True, eq=False):
             return NotImplemented
         return self._meaning() == other._meaning()
 
+    def __ne__(self, other: object) -> bool:  # a Struct has one of its own
+        return not self == other
+
     def __hash__(self) -> int:
         return hash((type(self), repr(self._meaning())))
 
