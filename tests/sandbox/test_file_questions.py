@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,19 @@ async def test_a_write_outside_is_a_question_whose_answer_reaches_the_running_ag
             with pytest.raises(LocalProtocolError, match="no permission is for"):
                 await session.sandbox.revoke(str(outside))
     assert (outside / "new").read_text() == "x"
+
+
+async def test_a_private_folder_in_a_hidden_one_can_be_given(
+    shell_agent: Agent, project: Path
+) -> None:
+    """Also if agentrt runs as root, and other users cannot read the folder."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        async with open_session(
+            shell_agent, cwd=project, sandbox=SANDBOX, permissions=agentrt.ask
+        ) as session:
+            _, asked = await answered(session, f"write {folder}/new", "session")
+        assert asked == [f"Write to {folder}, outside the sandbox"]
+        assert Path(folder, "new").read_text() == "x"
 
 
 async def test_a_read_does_not_give_the_right_to_write(shell_agent: Agent, project: Path) -> None:

@@ -315,12 +315,15 @@ class _ViewBuilder:
                 self.args += ["--ro-bind", "/dev/null", path]
 
     def cover_secrets(self, used: Sequence[str], named: Sequence[str]) -> None:
-        """Cover files of the system that only root can read, unless the session uses them."""
+        """Cover files of the system that only root can read, unless the session uses them.
+
+        Those in folders that are hidden as a whole can be given by an answer.
+        """
         if os.getuid() == 0:
             prefixes = (sys.prefix, sys.base_prefix, str(_PACKAGE))
             found = shutil.which(self.wanted.command[0], path=self.wanted.env.get("PATH"))
             program = () if found is None else (os.path.realpath(found),)
-            for path in closed_to_others((*used, *prefixes, *program), named):
+            for path in closed_to_others((*used, *self.covered, *prefixes, *program), named):
                 if path not in self.withheld:
                     self.cover(path)
 
