@@ -19,8 +19,9 @@ from agentrt._core.process.inherited import is_secret
 from agentrt._core.trace.redact import begins_key
 from agentrt._core.trace.secrets import SIGN_COST_BYTES, WINDOW_BYTES
 from agentrt._core.wire.json import repair as repair_text
-from agentrt._core.wire.lines import PIECE_BYTES, Lines
+from agentrt._core.wire.lines import PIECE_BYTES
 from agentrt.demo.words import understand
+from agentrt.jsonrpc import Lines
 from inside.trace import Redaction, secrets
 
 REPEATED = (
