@@ -388,6 +388,19 @@ async def asking_the_agent(_: Path) -> None:
             await session.call("_own/method")
 
 
+@calls("Session.list_providers")
+@calls("Session.set_provider")
+async def choosing_the_service_of_a_model(_: Path) -> None:
+    setting = agentrt.agents.ProviderSetting(
+        id="main", api_type="openai", base_url="https://models.example"
+    )
+    async with session_with(echo) as (session, _incarnations):
+        with assert_checkpoints(), pytest.raises(agentrt.errors.RequestError):
+            await session.list_providers()
+        with assert_checkpoints(), pytest.raises(agentrt.errors.RequestError):
+            await session.set_provider(setting)
+
+
 @calls("Session.logout")
 async def forgetting_who_is_logged_in(_: Path) -> None:
     async with session_with(echo) as (session, _incarnations):
