@@ -14,11 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import agentrt._core.wire.lines as wire_lines
 from agentrt._core.process.inherited import is_secret
 from agentrt._core.trace.redact import begins_key
 from agentrt._core.trace.secrets import SIGN_COST_BYTES, WINDOW_BYTES
-from agentrt._core.wire.json import repair as repair_text
+from agentrt._core.wire import lines as wire_lines
 from agentrt._core.wire.lines import PIECE_BYTES
 from agentrt.demo.words import understand
 from agentrt.jsonrpc import Lines
@@ -172,6 +171,7 @@ def test_no_step_repairs_more_than_it_can_in_a_few_milliseconds(
 ) -> None:
     """Repairing a megabyte of broken text takes some hundredths of a second."""
     repaired: list[int] = []
+    repair_text = wire_lines.repair
 
     def repair(data: bytes) -> bytes:
         repaired.append(len(data))

@@ -60,7 +60,8 @@ def used_notices() -> set[str]:
 
 
 def used_errors() -> set[str]:
-    found = {constant(call.args[0]) for name, call in calls() if name == "ErrorInfo" and call.args}
+    makers = ("ErrorInfo", "_fail")  # an error, and a start that fails with one
+    found = {constant(call.args[0]) for name, call in calls() if name in makers and call.args}
     return {code for code in found if code is not None}
 
 
