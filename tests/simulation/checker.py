@@ -470,8 +470,10 @@ class Checker:
         turn = self.turn
         world = self.world
         if world.ends and world.leaving == "cancel" and event.by == "turn" and question.options:
-            if trio.current_time() == world.left_at and turn is not None and not turn.wishes:
-                self.stopped.add(question.tag)
+            interrupted = world.left_at in world.interrupts  # by a prompt from just before
+            if trio.current_time() == world.left_at and turn is not None:
+                if not (turn.wishes or interrupted):
+                    self.stopped.add(question.tag)
         if turn is not None and turn.person_since is not None:
             if not any(q.turn and q.tag in self.left for q in self.questions.values()):
                 turn.person_for += trio.current_time() - turn.person_since
