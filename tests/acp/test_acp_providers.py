@@ -150,7 +150,7 @@ class Gateway:
             async for prompt in agent.prompts:
                 if prompt.text == "die":
                     process.exit(3)
-                    return
+                    break
                 agent.say("done")
                 prompt.end()
             nursery.cancel_scope.cancel()

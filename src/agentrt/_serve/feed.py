@@ -88,6 +88,7 @@ class FeedFollower(Protocol):
 
     def changed(self, feed: Feed, *, overtaken: bool = False) -> None:
         """Note new events of a session. `overtaken`: also send them to an overtaken viewer."""
+        ...
 
 
 class Feed:

@@ -128,6 +128,7 @@ class AdmitContent(Protocol):
 
     def __call__(self, replay: bool, /) -> bool:
         """Return True if content is shown now. `replay`: it repeats an earlier conversation."""
+        ...
 
 
 class Items:

@@ -109,6 +109,7 @@ class MovableDeadline(Protocol):
     @property
     def deadline(self) -> float:
         """The time on Trio's clock at which the scope is cancelled."""
+        ...
 
     @deadline.setter
     def deadline(self, at: float, /) -> None: ...

@@ -130,46 +130,57 @@ class JudgedRequest(Protocol):
     @property
     def title(self) -> str:
         """The title, chosen by the agent."""
+        ...
 
     @property
     def tool(self) -> str:
         """The tool's name; empty if the agent gave none."""
+        ...
 
     @property
     def kind(self) -> str:
         """The kind of work; see `kind_holds`."""
+        ...
 
     @property
     def input(self) -> Any:
         """The tool's arguments; None if the agent gave none."""
+        ...
 
     @property
     def changes(self) -> tuple[str, ...]:
         """The files in the changes that the request shows."""
+        ...
 
     @property
     def created(self) -> tuple[str, ...]:
         """The files of `changes` that are written as a whole."""
+        ...
 
     @property
     def locations(self) -> tuple[str, ...]:
         """The files that the agent claims the request is about."""
+        ...
 
     @property
     def cwd(self) -> str:
         """The session's working directory."""
+        ...
 
     @property
     def tools(self) -> Mapping[str, str]:
         """The agent's tool names, mapped to the names that rules use."""
+        ...
 
     @property
     def shown_command(self) -> str | None:
         """The command that the agent's program shows to people, if it is complete."""
+        ...
 
     @property
     def kind_holds(self) -> bool:
         """True if `kind` comes from the agent's program, not from its model."""
+        ...
 
 
 class RequestFacts:

@@ -148,6 +148,7 @@ class HostedSession(Protocol):
 
     async def end(self) -> None:
         """End the session in this process; waiting prompts stay stored. Raises as `close`."""
+        ...
 
 
 class SessionRegistry:

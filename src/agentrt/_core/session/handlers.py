@@ -39,6 +39,7 @@ class Starter(Protocol):
 
     def start_soon(self, service: Callable[..., Awaitable[object]], /, *args: object) -> None:
         """Start a task, as `trio.Nursery.start_soon`."""
+        ...
 
 
 class Handlers:

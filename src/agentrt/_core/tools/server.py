@@ -67,6 +67,7 @@ class Spawn(Protocol):
 
     def __call__(self, async_fn: Callable[..., Awaitable[None]], /, *args: object) -> None:
         """Start the function, or raise if no call may run now."""
+        ...
 
 
 class InProcessConnection(Protocol):

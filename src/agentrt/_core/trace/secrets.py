@@ -684,7 +684,7 @@ _READS_SECRET: Final = _bytes(
     r"|\bcryptsetup |\bsmbpasswd |\bhtpasswd -[A-Za-z]{0,4}i|\bkv put |\bssh-add -"
 )
 """A command that reads a secret from its standard input."""
-_READING: Final = (b"pass", b"stdin", b"token", b"ecret", b"sudo", b"crypt", b"kv p", b"ssh-add")
+_READING: Final = (b"pass", b"stdin", b"token", b"cret", b"sudo", b"crypt", b"kv p", b"ssh-add")
 """Words one of which is in every such command."""
 _ECHO_OPTIONS: Final = _bytes(
     r"[ \t]{0,8}(?:-[neE]{1,3}[ \t]{1,8}){0,2}"
