@@ -10,8 +10,13 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    contextmanager,
+    nullcontext,
+)
 from pathlib import Path
 
 import pytest
@@ -133,6 +138,30 @@ async def test_a_service_that_starts_again_is_not_reached(
                 os.unlink(place)
                 with listening(socket.AF_UNIX, place):
                     assert "reached" not in (await opened.run(line)).text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root looks for files that others cannot read")
+async def test_files_of_the_system_may_vanish_during_the_search_for_private_ones(
+    shell_agent: Agent, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    descriptor, name = tempfile.mkstemp(dir="/var/lib")
+    os.close(descriptor)
+    listed = os.scandir
+
+    def scandir(path: str) -> AbstractContextManager[Iterable[os.DirEntry[str]]]:
+        entries = listed(path)
+        if path != "/var/lib":
+            return entries
+        with entries:
+            found = list(entries)
+        os.unlink(name)
+        return nullcontext(found)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", scandir)
+        async with open_session(shell_agent, cwd=project, sandbox=view()) as session:
+            assert not os.path.exists(name)
+            assert (await session.run("shell echo here")).text.strip() == "here"
 
 
 @pytest.mark.slow

@@ -147,8 +147,9 @@ def home_of(env: Mapping[str, str]) -> str:
 def closed_to_others(used: Sequence[str], named: Sequence[str]) -> list[str]:
     """Return the files and folders of the system that an ordinary user cannot read.
 
-    Without everything in the `used` folders, and without the `named` places. Single files are
-    found only in the upper levels.
+    Without everything in the `used` folders, and without the `named` places. In `/var`, files are
+    found in the upper three levels and folders in the upper four. At most `_GUARDED_ENTRIES`
+    entries are examined; the agent cannot add any, since it sees both folders read-only.
     """
     kept = [each for each in used if not any(is_below(root, [each]) for root in _GUARDED)]
     kept += _PUBLIC
@@ -182,7 +183,10 @@ def _is_open(entry: os.DirEntry[str]) -> bool:
         return True
     is_folder = entry.is_dir(follow_symlinks=False)
     wanted = stat.S_IROTH | stat.S_IXOTH if is_folder else stat.S_IROTH
-    return entry.stat(follow_symlinks=False).st_mode & wanted == wanted
+    try:
+        return entry.stat(follow_symlinks=False).st_mode & wanted == wanted
+    except FileNotFoundError:
+        return True  # there is nothing left to cover
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
