@@ -78,7 +78,7 @@ def test_a_frame_of_a_key_does_not_draw_what_the_agent_writes(page: Page) -> Non
 
 
 ANNOUNCED = """() => {
-    // Notes what is announced: the most at once, and all of it.
+    // Records all announcements, and the largest number of them in one change.
     window.announced = { most: 0, words: [] };
     const region = document.querySelector(".unseen[aria-live=polite]");
     new MutationObserver(() => {

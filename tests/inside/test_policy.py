@@ -122,7 +122,7 @@ PERMITTED: dict[str, Callable[[Sandbox], set[object]]] = {
         for name in SandboxLimits.__struct_fields__
     },
 }
-"""What each setting of a sandbox permits."""
+"""The accesses that each setting of a sandbox permits."""
 
 
 def test_each_setting_has_a_rule_for_what_it_permits() -> None:

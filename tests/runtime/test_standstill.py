@@ -84,11 +84,14 @@ STARTING = """
 import sys, trio, agentrt
 
 async def main():
-    script = "sleep 2; exec $0 -m agentrt.demo"
+    script = "echo starting >&2; sleep 2; exec $0 -m agentrt.demo"
     agent = agentrt.agents.acp(["sh", "-c", script, sys.executable], name="demo")
     limits = agentrt.Limits(startup_timeout_s=7)
-    print("starting", flush=True)
-    async with agentrt.open_session(agent, limits=limits) as session:
+
+    def heard(data):
+        print(data.decode(), end="", flush=True)
+
+    async with agentrt.open_session(agent, limits=limits, on_stderr=heard) as session:
         print(session.state.phase)
 
 trio.run(main)
@@ -101,8 +104,7 @@ def test_an_agent_that_starts_meanwhile_is_waited_for() -> None:
     with host:
         assert host.stdout is not None
         assert host.stdout.readline() == "starting\n"
-        time.sleep(1)
         host.send_signal(signal.SIGSTOP)
-        time.sleep(14)
+        time.sleep(14)  # twice the limit on the start
         host.send_signal(signal.SIGCONT)
         assert host.stdout.read() == "idle\n"

@@ -1,7 +1,7 @@
 """The options of all commands.
 
 One parser reads every command line. The options of the interactive session and of `-p` belong to
-the main parser; each subcommand has a parser of its own, which a `_fill_…` function fills from
+the main parser; each subcommand has its own parser, which a `_fill_…` function fills from
 groups (`_add_…`) that several commands share. The prose of `--help` is in `manual`; the options'
 own help is here, next to the option.
 
@@ -270,7 +270,7 @@ def _add_agent(parser: argparse.ArgumentParser, *, several: bool = False) -> Non
 def _add_store(parser: argparse.ArgumentParser) -> None:
     """Add `--store`, for commands that only use stored sessions.
 
-    `serve` has an `--store` option of its own, whose help names the default that applies to it.
+    `serve` has its own `--store` option, whose help names the default that applies to it.
     """
     parser.add_argument(
         "--store",

@@ -655,7 +655,7 @@ class AcpViewer(DialectViewer):
                 clients.append(self._editor)
 
     def messages(self, session: ViewedSession) -> Iterator[bytes]:
-        """Yield what the client does not know of a session yet.
+        """Yield the messages about the part of a session that the client has not received.
 
         The order matters: in version 2 the answer to a prompt comes before the updates of its turn,
         in version 1 it comes after them.

@@ -102,7 +102,7 @@ class _Scan:
     """The files that were read so far, and a digest that grows with each.
 
     Files are opened by descriptors of their folders, one name at a time, and never through a link:
-    what is read is then what has this name in the project, even if an agent renames files during
+    a file cannot be exchanged for one outside of the project, even if an agent renames files during
     the scan. (The links in the path of a named file are resolved first.) Any file that cannot be
     shown makes the whole scan fail (`_Unreadable`), so that a person never trusts more than was
     shown.

@@ -132,5 +132,5 @@ class TrustRecords:
 
 
 def _key(record: TrustRecord) -> tuple[str, str, str]:
-    """Return what a decision is about. There is only one decision for each key."""
+    """Return the key of a decision. A newer one replaces the decision with the same key."""
     return (record.folder, record.agent, record.tenant)

@@ -491,7 +491,7 @@ class ClaudeDriver:
             out += [TextReceived(text), TextEnded()]
 
     def _system_with_notice(self, m: wire.System, out: Out) -> None:
-        """Take a `system` message that has an effect of its own in addition to its notice."""
+        """Take a `system` message that has an effect in addition to its notice."""
         fields = m.fields
         match m.subtype:
             case "status":

@@ -35,7 +35,7 @@ class Provider(Struct, frozen=True, kw_only=True):
 class ProviderSetting(Struct, frozen=True, kw_only=True):
     """A provider of an agent, and the service that it stands for.
 
-    Without `base_url`, the setting disables the provider: the agent then has the service of its own
+    Without `base_url`, the setting disables the provider: the agent then uses the service in its
     configuration again, or none.
     """
 

@@ -112,7 +112,7 @@ class _Decided(Struct, frozen=True, eq=False):
             return NotImplemented
         return self._meaning() == other._meaning()
 
-    def __ne__(self, other: object) -> bool:  # a Struct has one of its own
+    def __ne__(self, other: object) -> bool:  # Struct defines both
         return not self == other
 
     def __hash__(self) -> int:

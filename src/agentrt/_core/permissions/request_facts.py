@@ -215,7 +215,7 @@ class RequestFacts:
         if not self.tool and self.has_command != bool(self.request.changes):
             found = {"Bash"} if self.has_command else {"Edit"}
         changes = set(self.request.changes)
-        writes = "Write" in KINDS.get(self.request.kind, ("Write",))  # not what deletes or moves
+        writes = "Write" in KINDS.get(self.request.kind, ("Write",))  # not deletes or moves
         if "Edit" in found and writes and changes and changes <= set(self.request.created):
             found = found | {"Write"}
         return found

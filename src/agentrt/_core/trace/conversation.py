@@ -1,10 +1,10 @@
 """A trace as a conversation: each request with its answer and duration, and anything unusual.
 
 The rows of one agent process are made with one `_WireState`, which pairs answers with requests by
-direction and id, and knows whether a turn runs. A row is called odd for what the protocol does not
-allow or what usually is a fault: a second answer, an answer without a request, output outside of a
-turn, an exit that was not asked for. The protocol of the agent need not be known: `messages.py`
-recognizes the messages by their shape.
+direction and id, and knows whether a turn runs. A row is marked as odd if the protocol does not
+allow it or if it usually is a fault: a second answer, an answer without a request, output outside
+of a turn, an exit that was not asked for. The protocol of the agent need not be known:
+`messages.py` recognizes the messages by their shape.
 
 Neighbouring pieces of a text become one row, which is returned when the next record does not
 continue it, or by `flush`. A row may still change after that, when its answer arrives.

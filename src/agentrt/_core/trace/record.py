@@ -324,7 +324,7 @@ class Piece(Struct, frozen=True, gc=False):
 
 
 TELLS_SECRETS: Final = frozenset({"started", "secrets"})
-"""Kinds of pieces that tell what to replace in later ones: a listener must not drop them."""
+"""Kinds of pieces that name secrets to replace in later ones: a listener must not drop them."""
 
 
 class Sink(Protocol):

@@ -63,7 +63,7 @@ const said = signal<string[]>([]);
 
 let isSoon = false;
 
-/** To be called whenever anything has changed: what is drawn is announced, in a task of its own. */
+/** Announce the latest drawing, in a separate task. Call this after each change. */
 export function announce() {
   if (isSoon || seatDrawn() === last.seat) return;
   isSoon = true;

@@ -250,7 +250,7 @@ let pressed = -Infinity;
 export const onPress = () => void (pressed = performance.now());
 export const isTyping = () => performance.now() - pressed < TYPING_MS;
 
-/** What is done when the user has stopped typing; only the last one that was given. */
+/** The last function passed to `afterTyping`, until it is called. */
 let typed: (() => void) | null = null;
 
 /** Call a function when the user has stopped typing. */
@@ -339,8 +339,8 @@ function redraw(inFrame: boolean, asked: boolean) {
 /** Draw the user's changes now, before the next frame. */
 export const show = () => (showing ? changed() : redraw(false, false));
 
-/** Have a component drawn again. While the user types, in a task of its own: the frame then has only the layout
- *  and the painting to do, and keys come between. */
+/** Redraw a component. While the user types, this happens in a separate task: the frame then only does layout and
+ *  painting, and keys are handled in between. */
 export function drawApart(change: () => void) {
   if (!isTyping()) return change();
   setTimeout(() => (change(), show()));

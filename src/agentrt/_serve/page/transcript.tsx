@@ -57,7 +57,7 @@ export class Transcript extends Component<TranscriptProps> {
     this.isSoon = true;
   }
 
-  /** What comes in above moves nothing that is in sight. At the end, nothing has to be kept in its place. */
+  /** Keep the visible items in place when older ones are inserted above. At the end there is no need to. */
   getSnapshotBeforeUpdate() {
     const { earlier } = this.props.seat.view;
     if (earlier !== this.earlier && !ui().atEnd) this.following.held = this.following.inSight();

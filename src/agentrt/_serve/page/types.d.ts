@@ -42,7 +42,7 @@ declare global {
     restored: { checkpoint: number; undo: number } | null;
   }
 
-  /** What undoes a turn's changes of files or, if that was done, brings them back. */
+  /** The checkpoints that undo a turn's changes of files or, after an undo, restore them. */
   interface Undo {
     checkpoint: number;
     isUndone: boolean;

@@ -27,7 +27,7 @@ const GAP = 17.6;
 /** The blocks of one list. It is drawn again by whoever draws the list (`changed`). */
 export class Windowed {
   near: Set<number> = new Set();
-  /** Blocks that are to be drawn, and how many pixels each is from what is in sight. */
+  /** Blocks waiting to be drawn, each with its distance from the visible area in pixels. */
   wanted: Map<number, number> = new Map();
   heights: Map<number, number> = new Map();
   observer: IntersectionObserver | null = null;
@@ -75,7 +75,7 @@ export class Windowed {
     let changed = false;
     for (const { target, isIntersecting, boundingClientRect, rootBounds } of entries) {
       const at = Number(target.getAttribute("data-block"));
-      const { top = 0, bottom = 0 } = rootBounds ?? {}; // with what is around it
+      const { top = 0, bottom = 0 } = rootBounds ?? {}; // including the margin AROUND
       const above = top + AROUND - boundingClientRect.bottom;
       const below = boundingClientRect.top - (bottom - AROUND);
       if (!isIntersecting) this.wanted.delete(at);
