@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fnmatch
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -47,6 +49,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"write": ["/var/lib/x/y"] * 501}, "write: at most 500 entries, not 501"),
     ({"network": ["api.example"] * 501}, "network: at most 500 entries, not 501"),
     ({"hide": ["x"] * 501}, "hide: at most 500 entries, not 501"),
+    ({"write": ["/a" * 2000] * 20}, "write: at most 4096 characters in an entry, and 65536"),
+    ({"hide": ["a/" * 2049]}, "hide: at most 4096 characters in an entry"),
     ({"programs": {f"p{number}": "deny" for number in range(501)}}, "programs: at most 500"),
 ]
 
@@ -204,6 +208,58 @@ async def test_a_folder_that_the_sandbox_hides_is_no_folder_of_a_tenants_session
             ):
                 answer = await bolt.ask("session", op="new", agent="no-such-agent", **fields)
                 assert (answer["error"]["code"] == "forbidden") == hidden, answer
+
+
+@pytest.mark.parametrize("pattern", ["secrets", "a/a/a/b", "**/*.key", "**/a/**/a/**/b"])
+async def test_a_deep_folder_is_compared_once_with_each_part_of_a_hidden_one(
+    pattern: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = 0
+    matches = fnmatch.fnmatchcase
+
+    def counted(name: str, pattern: str) -> bool:
+        nonlocal compared
+        compared += 1
+        return matches(name, pattern)
+
+    monkeypatch.setattr(fnmatch, "fnmatchcase", counted)
+    parts = len(pattern.split("/"))
+    async with connected(Sandbox(hide=[pattern]), tmp_path) as (_, bolt):
+        for depth in (100, 1000):
+            compared = 0
+            folder = f"{tmp_path}{'/a' * depth}"
+            await bolt.refused("session", op="new", agent="no-such-agent", cwd=folder)
+            assert 0 < compared <= depth * parts
+
+
+LONG = "a/" * 20_000
+LONG_PATHS: list[dict[str, Any]] = [
+    {"op": "new", "agent": "demo", "cwd": LONG},
+    {"op": "new", "agent": "demo", "roots": [LONG]},
+    {"op": "new", "agent": "demo", "roots": ["."] * 33},
+    {"op": "new", "agent": "demo", "sandbox": {"read": [LONG]}},
+    {"op": "new", "agent": "demo", "sandbox": {"write": ["~/" + LONG]}},
+]
+
+
+@pytest.mark.parametrize("fields", LONG_PATHS, ids=lambda fields: "-".join(map(str, fields)))
+async def test_a_path_that_no_system_has_is_refused_before_it_is_resolved(
+    fields: dict[str, Any], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Resolving a path takes the square of its length."""
+    resolved: list[int] = []
+    real = os.path.realpath
+
+    def realpath(path: str, **options: bool) -> str:
+        resolved.append(len(path))
+        return real(path, **options)
+
+    async with connected(SANDBOX, project) as (_, bolt):
+        monkeypatch.setattr(os.path, "realpath", realpath)
+        code, _ = await bolt.refused("session", **fields)
+        assert code == "bad_request"
+        assert max(resolved, default=0) < 8192
+        assert len(resolved) < 50
 
 
 @pytest.mark.sandbox

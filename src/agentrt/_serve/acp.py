@@ -378,7 +378,7 @@ class AcpViewer(DialectViewer):
         the stored roots).
         """
         client = self._client
-        resolved = None if roots is None else [self._hub.folders.resolve(root) for root in roots]
+        resolved = None if roots is None else self._hub.folders.resolve_all(roots)
         yield from self._find(session)
         feed = yield from self._hub.known(client, session, None)
         client.mcp_servers[session] = mcp_servers

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import PurePath
+from typing import Final
 
 from .._base.home import home_folder
 from ..lowlevel import CommandRefused
+
+MAX_PATH_CHARS: Final = 4096
+"""Characters of a path: the system accepts no more bytes. Resolving one takes their square."""
+MAX_FOLDERS: Final = 32
+"""Further folders that a command can name."""
 
 
 class Folders:
@@ -57,6 +63,11 @@ class Folders:
         """
         if "\0" in folder:
             raise CommandRefused("bad_request", "a path cannot contain a null byte")
+        if len(folder) > MAX_PATH_CHARS:
+            raise CommandRefused(
+                "bad_request",
+                f"a path has at most {MAX_PATH_CHARS} characters, not {len(folder)}",
+            )
         if folder == "~" or folder.startswith("~/"):
             folder = f"{home_folder()}{folder[1:]}"
         named = os.path.abspath(os.path.join(self._cwd, folder))
@@ -77,24 +88,40 @@ class Folders:
             )
         return real
 
+    def resolve_all(self, folders: Collection[str]) -> list[str]:
+        """Return the further folders that a client named. Raises `CommandRefused`."""
+        if len(folders) > MAX_FOLDERS:
+            raise CommandRefused(
+                "bad_request", f"at most {MAX_FOLDERS} further folders, not {len(folders)}"
+            )
+        return [self.resolve(each) for each in folders]
+
 
 def _hides(pattern: Sequence[str], parts: Sequence[str]) -> bool:
-    """Return True if a pattern would hide a path, or a folder above it, in some folder above."""
+    """Return True if a pattern would hide a path, or a folder above it, in some folder above.
+
+    A match can begin and end at any part, so `reached` has all positions in the pattern that the
+    parts so far can lead to: the time is proportional to their number.
+    """
     names = [each for each in pattern if each not in ("", ".")]
-    return any(
-        _matches(names, parts[start:end])
-        for start in range(len(parts))
-        for end in range(start + 1, len(parts) + 1)
-    )
+    reached: set[int] = set()
+    for part in parts:
+        before = _with_empty(names, reached | {0})
+        reached = {at for at in before if at < len(names) and names[at] == "**"}
+        reached |= {
+            at + 1
+            for at in before
+            if at < len(names) and names[at] != "**" and fnmatch.fnmatchcase(part, names[at])
+        }
+        if len(names) in _with_empty(names, reached):
+            return True
+    return False
 
 
-def _matches(pattern: Sequence[str], parts: Sequence[str]) -> bool:
-    if not pattern:
-        return not parts
-    if pattern[0] == "**":
-        return any(_matches(pattern[1:], parts[skipped:]) for skipped in range(len(parts) + 1))
-    return (
-        bool(parts)
-        and fnmatch.fnmatchcase(parts[0], pattern[0])
-        and _matches(pattern[1:], parts[1:])
-    )
+def _with_empty(names: Sequence[str], reached: set[int]) -> set[int]:
+    """Add the positions behind each `**`, which also stands for no part."""
+    found = set(reached)
+    for at, name in enumerate(names):
+        if at in found and name == "**":
+            found.add(at + 1)
+    return found

@@ -794,7 +794,7 @@ def _resolved(hub: Hub, roots: list[str] | UnsetType) -> list[str] | None:
 
     Raises `CommandRefused` for a folder that is not allowed.
     """
-    return None if roots is UNSET else [hub.folders.resolve(root) for root in roots]
+    return None if roots is UNSET else hub.folders.resolve_all(roots)
 
 
 def _load(hub: Hub, client: Client, command: c.LoadSession) -> CommandFields | Job:

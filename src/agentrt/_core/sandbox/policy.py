@@ -32,6 +32,10 @@ Tier: TypeAlias = Literal["bwrap", "landlock"]
 MAX_PORTS: Final = 32
 MAX_ENTRIES: Final = 500
 """Entries of each list in a client's message or a file: lists are compared with each other."""
+MAX_ENTRY_CHARS: Final = 4096
+"""Characters of an entry: no path is longer, and resolving one takes the square of its length."""
+MAX_LIST_CHARS: Final = 64 * 1024
+"""Characters of such a list in total."""
 MIN_PORT: Final = 1024
 _PROGRAM: Final = re.compile(r"[\w.+-]+")
 
@@ -217,6 +221,13 @@ def sandbox_from(table: Mapping[str, Any]) -> Sandbox | None:
     for name, value in fields.items():
         if isinstance(value, Sized) and not isinstance(value, str) and len(value) > MAX_ENTRIES:
             raise ValueError(f"{name}: at most {MAX_ENTRIES} entries, not {len(value)}")
+        if isinstance(value, list):
+            sizes = [len(each) for each in value if isinstance(each, str)]
+            if max(sizes, default=0) > MAX_ENTRY_CHARS or sum(sizes) > MAX_LIST_CHARS:
+                raise ValueError(
+                    f"{name}: at most {MAX_ENTRY_CHARS} characters in an entry, and"
+                    f" {MAX_LIST_CHARS} in all of them"
+                )
     base = as_sandbox(mode)
     assert base is not None
     try:
