@@ -51,6 +51,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"hide": ["x"] * 501}, "hide: at most 500 entries, not 501"),
     ({"write": ["/a" * 2000] * 20}, "write: at most 4096 characters in an entry, and 65536"),
     ({"hide": ["a/" * 2049]}, "hide: at most 4096 characters in an entry"),
+    ({"hide": ["a/**/b/**/c/**"]}, "has more than 2 '**'"),
+    ({"hide": ["**/x"] * 21}, "hide: at most 20 patterns with '**'"),
     ({"programs": {f"p{number}": "deny" for number in range(501)}}, "programs: at most 500"),
 ]
 
@@ -210,7 +212,7 @@ async def test_a_folder_that_the_sandbox_hides_is_no_folder_of_a_tenants_session
                 assert (answer["error"]["code"] == "forbidden") == hidden, answer
 
 
-@pytest.mark.parametrize("pattern", ["secrets", "a/a/a/b", "**/*.key", "**/a/**/a/**/b"])
+@pytest.mark.parametrize("pattern", ["secrets", "a/a/a/b", "**/*.key", "**/a/**/b"])
 async def test_a_deep_folder_is_compared_once_with_each_part_of_a_hidden_one(
     pattern: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,10 @@ MAX_ENTRY_CHARS: Final = 4096
 """Characters of an entry: no path is longer, and resolving one takes the square of its length."""
 MAX_LIST_CHARS: Final = 64 * 1024
 """Characters of such a list in total."""
+MAX_DEPTH_SIGNS: Final = 2
+"""Signs `**` in a pattern of `Sandbox.hide`: each multiplies the folders to look through."""
+MAX_DEEP_PATTERNS: Final = 20
+"""Such patterns in a client's message or a file: each is looked for in all folders below."""
 MIN_PORT: Final = 1024
 _PROGRAM: Final = re.compile(r"[\w.+-]+")
 
@@ -93,6 +97,17 @@ def _texts(name: str, given: Any) -> tuple[str, ...]:
     return found
 
 
+def _check_hidden(path: str) -> None:
+    """Check an entry of `Sandbox.hide`. Raises `ValueError`."""
+    if path.startswith(("/", "~")) or ".." in path.split("/"):
+        raise ValueError(f"Sandbox.hide: {path!r} must be a path inside the session's folders")
+    if path.split("/").count("**") > MAX_DEPTH_SIGNS:
+        raise ValueError(
+            f"Sandbox.hide: {path!r} has more than {MAX_DEPTH_SIGNS} '**'; each one multiplies the"
+            " folders to look through"
+        )
+
+
 class Sandbox(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The files, the network and the programs that an agent can use.
 
@@ -106,7 +121,10 @@ class Sandbox(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     read: tuple[str, ...] = ()
     """Further folders and files that can be read, such as a toolchain in the home folder."""
     hide: tuple[str, ...] = ()
-    """Files and folders inside the session's folders that are not visible, relative to each."""
+    """Files and folders inside the session's folders that are not visible, relative to each.
+
+    Patterns as in `Path.glob`, with at most two `**`.
+    """
     network: Network | tuple[str, ...] = "model"
     """The hosts that can be reached.
 
@@ -158,10 +176,7 @@ class Sandbox(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if len(self.ports) > MAX_PORTS:
             raise ValueError(f"Sandbox.ports: at most {MAX_PORTS} ports can be passed in")
         for path in self.hide:
-            if path.startswith(("/", "~")) or ".." in path.split("/"):
-                raise ValueError(
-                    f"Sandbox.hide: {path!r} must be a path inside the session's folders"
-                )
+            _check_hidden(path)
         structs.force_setattr(self, "programs", _rules(self.programs))
         if not isinstance(self.limits, SandboxLimits):
             raise TypeError("Sandbox.limits must be a SandboxLimits instance")
@@ -204,6 +219,23 @@ def as_sandbox(given: SandboxLike) -> Sandbox | None:
     return PRESETS[given]
 
 
+def _check_sizes(fields: Mapping[str, Any]) -> None:
+    """Check the sizes of the lists in a client's message or a file. Raises `ValueError`."""
+    for name, value in fields.items():
+        if isinstance(value, Sized) and not isinstance(value, str) and len(value) > MAX_ENTRIES:
+            raise ValueError(f"{name}: at most {MAX_ENTRIES} entries, not {len(value)}")
+        if isinstance(value, list):
+            sizes = [len(each) for each in value if isinstance(each, str)]
+            if max(sizes, default=0) > MAX_ENTRY_CHARS or sum(sizes) > MAX_LIST_CHARS:
+                raise ValueError(
+                    f"{name}: at most {MAX_ENTRY_CHARS} characters in an entry, and"
+                    f" {MAX_LIST_CHARS} in all of them"
+                )
+    hidden = fields.get("hide")
+    if isinstance(hidden, list) and sum("**" in str(each) for each in hidden) > MAX_DEEP_PATTERNS:
+        raise ValueError(f"hide: at most {MAX_DEEP_PATTERNS} patterns with '**'")
+
+
 def sandbox_from(table: Mapping[str, Any]) -> Sandbox | None:
     """Return the sandbox of a table in a configuration file or a client's message.
 
@@ -218,16 +250,7 @@ def sandbox_from(table: Mapping[str, Any]) -> Sandbox | None:
         return None
     if not isinstance(mode, str):
         raise ValueError("mode must be the name of a preset")
-    for name, value in fields.items():
-        if isinstance(value, Sized) and not isinstance(value, str) and len(value) > MAX_ENTRIES:
-            raise ValueError(f"{name}: at most {MAX_ENTRIES} entries, not {len(value)}")
-        if isinstance(value, list):
-            sizes = [len(each) for each in value if isinstance(each, str)]
-            if max(sizes, default=0) > MAX_ENTRY_CHARS or sum(sizes) > MAX_LIST_CHARS:
-                raise ValueError(
-                    f"{name}: at most {MAX_ENTRY_CHARS} characters in an entry, and"
-                    f" {MAX_LIST_CHARS} in all of them"
-                )
+    _check_sizes(fields)
     base = as_sandbox(mode)
     assert base is not None
     try:
