@@ -310,6 +310,23 @@ def carry_out(project: Path, steps: list[tuple[str, str, bytes]]) -> None:
             pass  # a file is in the place of a folder
 
 
+@pytest.mark.parametrize("name", ["notes", ".gitignore", "sub/.gitignore"])
+def test_a_private_file_that_a_restore_deleted_comes_back_private(
+    name: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "p" / name
+    (tmp_path / "p").mkdir()
+    shadow = FolderCheckpoints(tmp_path / "p", Limits())
+    number = shadow.record(shadow.take(), "before").number
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("x")
+    file.chmod(0o600)
+    restored = shadow.restore(number)
+    assert not file.exists()
+    assert shadow.restore(restored.undo).kept == ()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
 @pytest.mark.slow
 @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(STEPS, STEPS, st.booleans())

@@ -665,7 +665,7 @@ class FolderCheckpoints:
         others = [name for kind, name in changes if kind != b"A"]
         # The rules of that time decide which files were ignored then.
         rules = [name for name in others if name.rpartition(b"/")[2] == b".gitignore"]
-        self._write(rules, index, now.saved, begun)
+        written = set(rules) - self._write(rules, index, now.saved, begun)
         unsaved = frozenset(map(os.fsencode, message.unsaved))
         kept = self._ignored(added, index)
         kept |= {n for n in added if _is_within(n, unsaved) or not self._is_writable(n)}
@@ -673,7 +673,8 @@ class FolderCheckpoints:
         for name in added:
             if name not in kept:
                 self._delete(name)
-        kept |= self._write(others, index, now.saved, begun)
+        rest = [name for name in others if name not in written]
+        kept |= self._write(rest, index, now.saved, begun)
         touched = {os.fsdecode(name) for name in others}
         modes = message.modes
         differing = {n for n in {*modes, *now.modes} if modes.get(n) != now.modes.get(n)}
