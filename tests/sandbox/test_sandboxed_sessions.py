@@ -160,7 +160,7 @@ async def test_files_of_the_system_may_vanish_during_the_search_for_private_ones
     with monkeypatch.context() as patch:
         patch.setattr(os, "scandir", scandir)
         async with open_session(shell_agent, cwd=project, sandbox=view()) as session:
-            assert not os.path.exists(name)
+            assert not await trio.Path(name).exists()
             assert (await session.run("shell echo here")).text.strip() == "here"
 
 
