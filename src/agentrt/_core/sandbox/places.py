@@ -151,8 +151,13 @@ def closed_to_others(used: Sequence[str], named: Sequence[str]) -> list[str]:
     found in the upper three levels and folders in the upper four. At most `_GUARDED_ENTRIES`
     entries are examined; the agent cannot add any, since it sees both folders read-only.
     """
-    kept = [each for each in used if not any(is_below(root, [each]) for root in _GUARDED)]
-    kept += _PUBLIC
+    left_out = {
+        os.path.normpath(each)
+        for each in (*used, *_PUBLIC)
+        if not any(is_below(root, [each]) for root in _GUARDED)
+    }
+    left_out.update(named)
+    way_to_them = {str(folder) for each in left_out for folder in Path(each).parents}
     found, left = list[str](), _GUARDED_ENTRIES
     for root, depth in _GUARDED.items():
         level = [root]
@@ -162,19 +167,14 @@ def closed_to_others(used: Sequence[str], named: Sequence[str]) -> list[str]:
             left -= len(entries)
             for entry in entries:
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if (last and not is_folder) or entry.path in named or is_below(entry.path, kept):
+                if (last and not is_folder) or entry.path in left_out:
                     continue
-                if is_folder and _is_shown(entry, (*kept, *named)):
+                if is_folder and (entry.path in way_to_them or _is_open(entry)):
                     below.append(entry.path)
                 elif not _is_open(entry):
                     found.append(entry.path)
             level = below
     return found
-
-
-def _is_shown(folder: os.DirEntry[str], within: Iterable[str]) -> bool:
-    """Return True if other users can read a folder, or a place within it is used."""
-    return _is_open(folder) or any(is_below(each, [folder.path]) for each in within)
 
 
 def _is_open(entry: os.DirEntry[str]) -> bool:
