@@ -13,7 +13,6 @@ import re
 import resource
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
@@ -35,18 +34,6 @@ for name, examples in (("quick", 20), ("long", 100)):
         name, deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=examples
     )
 
-if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
-    # Hundreds of programs are started: each would compile all of the package for itself.
-    cache = Path(__file__).parents[1] / ".pytest_cache/bytecode"
-    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(cache)
-    sys.dont_write_bytecode = False  # nor is each run to rewrite the asserts
-    # What pip has compiled, in spite of that variable, is looked for there as well.
-    for compiled in Path(sysconfig.get_path("purelib")).rglob("__pycache__/*.pyc"):
-        folder = cache / compiled.parents[1].relative_to("/")
-        folder.mkdir(parents=True, exist_ok=True)
-        with suppress(FileExistsError):
-            (folder / compiled.name).symlink_to(compiled)
-
 RUN = "AGENTRT_TEST_RUN"
 """In the environment of every process that a test starts, unless the test gives it another one:
 so that a process which left its parent's group and lost its parent is still found."""
@@ -62,6 +49,9 @@ LONG = ("slow", "real_agent")
 LEFT_OUT = pytest.StashKey[dict[str, int]]()
 UNREAD = pytest.StashKey[dict[Path, str]]()
 """Files that were not imported, each with the mark that is the reason."""
+UNMADE = pytest.StashKey[dict[str, int]]()
+"""Counts of functions of which no tests were made, by the mark that is the reason."""
+NAMED = pytest.StashKey[set[Path]]()
 MARKS = re.compile(r"^pytestmark = (?:\[\n(?: .*\n)*\]|.*)", re.MULTILINE)
 """The marks of all tests of a file."""
 
@@ -110,6 +100,28 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return is_unread(collection_path, config) or None
 
 
+def asked_for_by_name(config: pytest.Config) -> set[Path]:
+    """The files that the command line names, or of which it names a test."""
+    if NAMED not in config.stash:
+        paths = [Path(config.invocation_params.dir, arg.partition("::")[0]) for arg in config.args]
+        config.stash[NAMED] = {path.resolve() for path in paths if path.is_file()}
+    return config.stash[NAMED]
+
+
+def pytest_pycollect_makeitem(
+    collector: pytest.Module | pytest.Class, name: str, obj: object
+) -> list[pytest.Item] | None:
+    """Make no tests of a function that is left out: they were a fifth of all."""
+    config = collector.config
+    words = {mark.name for mark in getattr(obj, "pytestmark", ())} if callable(obj) else set()
+    why = next((mark for mark in unwanted(config) if mark in words), None)
+    if why is None or not name.startswith("test_") or collector.path in asked_for_by_name(config):
+        return None
+    counts = config.stash.setdefault(UNMADE, {})
+    counts[why] = counts.get(why, 0) + 1
+    return []
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what takes long, unless it is asked for: by `--slow`, by `-m`, or by the name of
     its file or of the test itself. (The name of a folder asks for what is quick in it.)"""
@@ -120,10 +132,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.skip(reason=reason))
     if config.option.slow:
         return
-    paths = [Path(config.invocation_params.dir, arg.partition("::")[0]) for arg in config.args]
-    named = {path.resolve() for path in paths if path.is_file()}
+    named = asked_for_by_name(config)
     marks = unwanted(config)
-    chosen, left, counts = [], [], dict.fromkeys(marks, 0)
+    unmade = config.stash.get(UNMADE, {})
+    chosen, left, counts = [], [], {mark: unmade.get(mark, 0) for mark in marks}
     for path, mark in config.stash.get(UNREAD, {}).items():
         if mark:
             counts[mark] += path.read_text().count("def test_")
@@ -170,6 +182,7 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
     finally:
         gc.enable()
         gc.freeze()  # what was collected stays: it need not be looked through again and again
+        gc.set_threshold(10_000)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -21,6 +21,10 @@ def test_quick():
 @pytest.mark.slow
 def test_slow():
     pass
+
+@pytest.mark.parametrize("long", [pytest.param(True, marks=pytest.mark.slow), False])
+def test_either(long):
+    pass
 """
 
 LEAVES = '''
@@ -66,17 +70,17 @@ def test_what_is_slow_is_left_out_and_the_end_says_how_to_run_it(
     suite: Path, arguments: tuple[str, ...]
 ) -> None:
     told = run(suite, *arguments)
-    assert "1 passed, 1 deselected" in told
-    assert "Left out: 1 slow. With them: .venv/bin/python -m pytest --slow" in told
+    assert "2 passed, 1 deselected" in told
+    assert "Left out: 2 slow. With them: .venv/bin/python -m pytest --slow" in told
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "passed"),
     [
-        (("--slow",), 2),
-        (("-m", "slow"), 1),
-        (("test_long.py",), 2),
+        (("--slow",), 4),
+        (("-m", "slow"), 2),
+        (("test_long.py",), 4),
         (("test_long.py::test_slow",), 1),
     ],
     ids=str,

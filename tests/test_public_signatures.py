@@ -38,15 +38,13 @@ class File:
     def __init__(self, module: str) -> None:
         import_module(module)
         tree = ast.parse(inspect.getsource(sys.modules[module]))
-        self.definitions = {
-            node.name: node
-            for node in ast.walk(tree)
-            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        }
+        self.definitions: dict[str, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef] = {}
         self.names: dict[str, tuple[str, str]] = {}
         package = sys.modules[module].__package__ or ""
         for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                self.definitions[node.name] = node
+            elif isinstance(node, ast.ImportFrom):
                 base = resolve_name("." * node.level + (node.module or ""), package)
                 for alias in node.names:
                     self.names[alias.asname or alias.name] = (base, alias.name)

@@ -37,7 +37,8 @@ def subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPa
     return found
 
 
-COMMANDS = sorted(subparsers(make_parser()))
+PARSER = make_parser()
+COMMANDS = sorted(subparsers(PARSER))
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
@@ -52,13 +53,13 @@ def test_help_is_there_for_each_command_and_fits(
 
 DEFAULT_VERBS = {
     command: str(verb)
-    for command, parser in subparsers(make_parser()).items()
+    for command, parser in subparsers(PARSER).items()
     if subparsers(parser) and (verb := parser.get_default("verb")) is not None
 }
 
 
 def parsed(arguments: list[str]) -> dict[str, object]:
-    found: dict[str, object] = vars(make_parser().parse_args(arguments))
+    found: dict[str, object] = vars(PARSER.parse_args(arguments))
     return found
 
 
@@ -74,12 +75,13 @@ def examples(parser: argparse.ArgumentParser) -> list[list[str]]:
 @pytest.mark.parametrize("command", sorted(DEFAULT_VERBS))
 def test_the_default_verb_of_a_command_takes_its_options_on_either_side(command: str) -> None:
     verb = DEFAULT_VERBS[command]
-    given = examples(subparsers(make_parser())[command])
+    given = examples(subparsers(PARSER)[command])
     assert ["--json"] in given
     for option in given:
         meant = parsed([command, *option]).items()
         for said in ([command, *option, verb], [command, verb, *option]):
-            assert [each for each in meant if each not in parsed(said).items()] == [], said
+            got = parsed(said).items()
+            assert [each for each in meant if each not in got] == [], said
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import gzip
+import hashlib
 import re
 import shutil
 import ssl
 import struct
 import subprocess
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,15 @@ SECURITY_HEADERS = {
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
 }
 """Sent with every response."""
+
+
+DERIVE = cache(hashlib.scrypt)
+
+
+@pytest.fixture(autouse=True)
+def derive_each_key_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each server derives its key from the same token, which takes 40 ms on purpose."""
+    monkeypatch.setattr(hashlib, "scrypt", DERIVE)
 
 
 async def works(port: int, **headers: str | None) -> None:
