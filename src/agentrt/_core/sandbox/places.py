@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -151,19 +152,16 @@ def closed_to_others(used: Sequence[str], named: Sequence[str]) -> list[str]:
     found in the upper three levels and folders in the upper four. At most `_GUARDED_ENTRIES`
     entries are examined; the agent cannot add any, since it sees both folders read-only.
     """
-    left_out = {
-        os.path.normpath(each)
-        for each in (*used, *_PUBLIC)
-        if not any(is_below(root, [each]) for root in _GUARDED)
-    }
+    left_out = {*map(os.path.normpath, (*used, *_PUBLIC))}
+    left_out -= _parents(_GUARDED) | _GUARDED.keys()
     left_out.update(named)
-    way_to_them = {str(folder) for each in left_out for folder in Path(each).parents}
+    way_to_them = _parents(left_out)
     found, left = list[str](), _GUARDED_ENTRIES
     for root, depth in _GUARDED.items():
         level = [root]
         for last in (*[False] * (depth - 1), True):
             below: list[str] = []
-            entries = [each for folder in level for each in _entries(folder)][:left]
+            entries = list(chain.from_iterable(map(_entries, level)))[:left]
             left -= len(entries)
             for entry in entries:
                 is_folder = entry.is_dir(follow_symlinks=False)
@@ -175,6 +173,11 @@ def closed_to_others(used: Sequence[str], named: Sequence[str]) -> list[str]:
                     found.append(entry.path)
             level = below
     return found
+
+
+def _parents(paths: Iterable[str]) -> set[str]:
+    """Return all folders that a path is in."""
+    return {str(folder) for each in paths for folder in Path(each).parents}
 
 
 def _is_open(entry: os.DirEntry[str]) -> bool:
