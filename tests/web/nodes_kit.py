@@ -19,6 +19,9 @@ from runtime.fakes import Incarnations, Script, echo
 
 PATIENCE = 20.0
 
+LEASE_S = 30.0
+"""The length of a lease: no pause of a busy machine is longer."""
+
 
 @asynccontextmanager
 async def node(
@@ -32,7 +35,7 @@ async def node(
 ) -> AsyncIterator[Stage]:
     agents = Incarnations(*(scripts or (echo,)), **(fake or {}))
     process = process_of(name, home, role)
-    limits = limits or Limits(store_lease_s=3.0)
+    limits = limits or Limits(store_lease_s=LEASE_S)
     async with (
         open_address(address_of(url), process=process, limits=limits) as store,
         open_fake_runtime({"fake": agents.start}, store=store, limits=limits) as runtime,

@@ -23,6 +23,7 @@ from runtime.fakes import Incarnations
 pytestmark = pytest.mark.usefixtures("forked_demo")
 
 TEXT = [{"type": "text", "text": "hello"}]
+WORK = [{"type": "text", "text": "run sleep 60"}]
 
 ORIGIN = ("the server's token", "agentrt.v1")
 
@@ -105,9 +106,13 @@ async def test_each_change_has_its_origin(tmp_path: Path, monkeypatch: pytest.Mo
             given = {**fields, **({} if op is None else {"op": op})}
             if issubclass(kind, c.ForSession):
                 given["session"] = session.id
+            if kind is c.StopAll:  # it is recorded for each session that it stops
+                await there.tab.ok("prompt", session=session.id, content=WORK)
             before = len(there.actions())
             answer = await there.tab.ask(kind.__struct_config__.tag, **given)
-            found = next(each for each in there.actions()[before:] if each.title == title)
+            titled = [each for each in there.actions()[before:] if each.title == title]
+            assert titled, (kind, answer)
+            found = titled[0]
             assert (found.who, found.via, found.agent) == (*ORIGIN, "demo"), kind
             assert found.outcome == ("done" if answer["ok"] else "refused"), kind
             assert bool(found.reason) != answer["ok"], kind

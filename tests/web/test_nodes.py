@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 from hub_kit import Stage, Tab
-from nodes_kit import PATIENCE, looking, node, until
+from nodes_kit import LEASE_S, PATIENCE, looking, node, until
 from tool_calls import Calls
 from wire_client import WireClient
 
@@ -456,7 +456,7 @@ def waiting(tab: Tab, session: str) -> list[str]:
 
 @pytest.mark.slow
 async def test_a_client_of_a_gateway_runs_its_tools(url: str) -> None:
-    limits = Limits(store_lease_s=3.0, client_return_timeout_s=1.0)
+    limits = Limits(store_lease_s=LEASE_S, client_return_timeout_s=1.0)
     async with (
         node(url, "w", obedient, role="worker", limits=limits) as w,
         node(url, "g", role="gateway") as g,
@@ -493,7 +493,7 @@ async def test_a_client_of_a_gateway_runs_its_tools(url: str) -> None:
 
 @pytest.mark.slow
 async def test_the_clients_of_a_gateway_that_dies_are_gone(url: str) -> None:
-    limits = Limits(store_lease_s=3.0, client_return_timeout_s=0.1)
+    limits = Limits(store_lease_s=LEASE_S, client_return_timeout_s=0.1)
     async with (
         node(url, "w", obedient, role="worker", limits=limits) as w,
         node(url, "g", role="gateway") as g,

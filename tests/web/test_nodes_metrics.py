@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import trio
-from nodes_kit import looking, node, until
+from nodes_kit import LEASE_S, looking, node, until
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -53,7 +53,7 @@ class Meter:
 async def test_a_lease_is_held_for_most_of_its_length(url: str) -> None:
     async with node(url, "a") as a:
         meter = Meter(a.runtime.store)
-        assert 0 < meter["lease_seconds"] <= 3.0 * 0.7
+        assert 0 < meter["lease_seconds"] <= LEASE_S * 0.7
         rows(url, "UPDATE node SET until=now() - interval '1 hour'")
         await until(lambda: meter["lease_seconds"] == 0)
         await until(lambda: meter["lease_seconds"] > 0)
