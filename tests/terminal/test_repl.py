@@ -502,7 +502,7 @@ def test_titles_and_providers_reach_the_agent(program: Program) -> None:
         it.line("/quit")
     assert key["GATEWAY_KEY"] not in it.shown
     records = [each for each in read_audit(audit) if each.kind == "action"]
-    assert [each.title for each in records] == ["rename", "set_provider", "set_provider"]
+    assert [each.title for each in records] == ["rename", "set_provider", "set_provider", "close"]
     assert key["GATEWAY_KEY"] not in audit.read_text()
 
 
@@ -519,4 +519,5 @@ def test_changes_by_the_user_are_in_the_audit_log(program: Program) -> None:
     assert [(each.title, each.outcome, each.via) for each in records] == [
         ("set_mode", "done", "terminal"),
         ("prompt", "done", "terminal"),
+        ("close", "done", "terminal"),
     ]

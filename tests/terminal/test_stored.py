@@ -15,6 +15,7 @@ import trio
 from program import Program
 
 from agentrt.store import open_store
+from agentrt.telemetry import read_audit
 from journal.kit import kept
 from runtime.fakes import Incarnations, echo
 
@@ -143,8 +144,12 @@ def test_what_changes_a_file_is_refused_with_the_pid_of_its_writer(
     assert len(listed(program, "--all")) == 2
 
 
-def test_one_is_deleted(program: Program, file: Path) -> None:
-    assert program.run("sessions", "delete", "abc").stdout.startswith("deleted abc-one\n")
+def test_one_is_deleted_and_the_audit_log_has_its_id(program: Program, file: Path) -> None:
+    audit = program.folder / "audit.jsonl"
+    done = program.run("--audit", str(audit), "sessions", "delete", "abc")
+    assert done.stdout.startswith("deleted abc-one\n")
+    (record,) = read_audit(audit)
+    assert (record.kind, record.title, record.session) == ("action", "sessions delete", "abc-one")
     assert [one["session"] for one in listed(program, "--all")] == ["abd-two"]
 
 

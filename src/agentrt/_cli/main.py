@@ -128,6 +128,7 @@ def _prepare(options: argparse.Namespace) -> Work:
     from importlib import import_module
 
     from ..config import load_config
+    from .auditing import audit_log, audited
     from .options import check_options, expand_record, flags, warn_of_exposed_secrets
     from .printing import print_warning
     from .signals import until_signalled
@@ -145,6 +146,9 @@ def _prepare(options: argparse.Namespace) -> Work:
     module = import_module(f".commands.{subcommand.module}", __package__)
     prepare: Callable[[argparse.Namespace, Config], Work] = module.prepare
     work = prepare(options, config)
+    recorded = subcommand.changes.get(getattr(options, "verb", ""))
+    if recorded is not None and (log := audit_log(config)) is not None:
+        work = audited(work, log, options, recorded)
     return work if subcommand.handles_signals else partial(until_signalled, work)
 
 

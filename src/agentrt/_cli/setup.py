@@ -42,12 +42,13 @@ from ..process import without_own
 from ..storage import is_server
 from ..store import reopen_session
 from ..unattended import Budget, WaitForLimits
+from .auditing import audit_log
 from .exit_status import UsageError
 from .stores import OwnStore, StoredRef
 from .text import one_line
 
 if TYPE_CHECKING:
-    from ..telemetry import AuditLog
+    pass
 
 _INTERPRETER = re.compile(r"python[\d.]*|pypy[\d.]*|node|bun|deno|ruby|perl|sh|bash|uvx|npx")
 DEMO = "demo"
@@ -344,16 +345,6 @@ def describe_worktree(session: Session) -> str:
     names = ", ".join(one_line(each.path) for each in result.changes[:5])
     more = f" and {len(result.changes) - 5} more" if len(result.changes) > 5 else ""
     return f"changed files were brought back: {names}{more}"
-
-
-def audit_log(config: Config) -> AuditLog | None:
-    """Open the audit log of the settings, if there is one. Raises `FilesError`."""
-    path = config.unattended.audit
-    if path is None:
-        return None
-    from ..telemetry import AuditLog
-
-    return AuditLog(os.path.expanduser(path))
 
 
 def agents_environment(config: Config, *, server: bool = False) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 SESSION_OPTIONS: Final[Mapping[str, str]] = {
@@ -45,6 +46,10 @@ class Subcommand(NamedTuple):
     """The default of `--log-level`."""
     shows_warnings: bool = False
     """True if it reports the warnings about the configuration itself."""
+    changes: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    """The verbs that change something without a session, which an audit log records; each with the
+    names of its arguments in the record.
+    """
 
 
 SUBCOMMANDS: Final[Mapping[str | None, Subcommand]] = {
@@ -59,11 +64,21 @@ SUBCOMMANDS: Final[Mapping[str | None, Subcommand]] = {
     "agents": Subcommand("agents", starts_agents=False),
     "doctor": Subcommand("doctor"),
     "sandbox": Subcommand("sandbox", starts_agents=False, handles_signals=True),
-    "sessions": Subcommand("sessions", opens_sessions=True),
-    "checkpoints": Subcommand("checkpoints", starts_agents=False),
+    "sessions": Subcommand(
+        "sessions",
+        opens_sessions=True,
+        changes={"delete": ("session",), "repair": (), "vacuum": ()},
+    ),
+    "checkpoints": Subcommand(
+        "checkpoints", starts_agents=False, changes={"restore": ("cwd", "number")}
+    ),
     "audit": Subcommand("audit", starts_agents=False),
-    "trust": Subcommand("trust", starts_agents=False),
-    "nodes": Subcommand("nodes", starts_agents=False),
+    "trust": Subcommand(
+        "trust",
+        starts_agents=False,
+        changes={"add": ("folder", "agents"), "remove": ("folder", "agents")},
+    ),
+    "nodes": Subcommand("nodes", starts_agents=False, changes={"drain": ("name",)}),
     "rules": Subcommand("rules", starts_agents=False),
     "trace": Subcommand("trace", starts_agents=False),
     "replay": Subcommand("replay", starts_agents=False),

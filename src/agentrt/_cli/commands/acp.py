@@ -26,12 +26,13 @@ from ...errors import AgentrtError, SessionNotFound
 from ...hosting import runtime_host
 from ...lowlevel import CommandFields
 from ...storage import StoreAddress
+from ..auditing import audit_log
 from ..exit_status import UsageError
 from ..options import Work, make_setup, refuse_server_options, session_of_server
 from ..printing import print_error
 from ..serve_settings import pages_config
 from ..servers import find_server, find_session
-from ..setup import Setup, agents_environment, audit_log
+from ..setup import Setup, agents_environment
 from ..signals import BROKEN_PIPE
 from ..stores import OwnStore, StoredRef, find, listed, open_own_store, store_files
 from ..tracing import command_trace

@@ -28,11 +28,12 @@ from ...hosting import runtime_host
 from ...lowlevel import StoreMembership, StoreServer
 from ...store import Store, open_store
 from ...telemetry import Metrics, OpenTelemetry, Telemetry
+from ..auditing import audit_log
 from ..exit_status import UsageError, exit_code
 from ..options import Work, make_setup, server_store
 from ..serve_settings import make_security, pages_config
 from ..servers import announced
-from ..setup import Setup, agents_environment, audit_log
+from ..setup import Setup, agents_environment
 from ..text import plain
 from ..tracing import command_trace
 from ..webhook import Webhook

@@ -56,7 +56,7 @@ def prepare(options: argparse.Namespace, config: Config) -> Work:
         case "delete":
             id = options.session
             otherwise = partial(agent_sessions.delete, agents, config, options.cwd, id)
-            return partial(delete, files, id, otherwise)
+            return partial(delete, files, options, otherwise)
         case _:  # "show" and "export"
             id = options.session
             format: ExportFormat = getattr(options, "format", "markdown")
@@ -113,15 +113,17 @@ async def export(
 
 
 async def delete(
-    files: list[StoreAddress], id: str, otherwise: Callable[[], Awaitable[int]]
+    files: list[StoreAddress], options: argparse.Namespace, otherwise: Callable[[], Awaitable[int]]
 ) -> int:
     """Delete one session; returns the exit status.
 
-    `otherwise` is called if no such session is stored.
+    `options.session`: the beginning of its id, and then the id, for the audit log. `otherwise` is
+    called if no such session is stored.
     """
 
     def work() -> StoredRef:
-        ref = find(files, id)
+        ref = find(files, options.session)
+        options.session = ref.entry.session
         session = ref.entry.session
         for file, entry in read_all(files, lambda reader: reader.find(session))[0]:
             if entry.session == session:

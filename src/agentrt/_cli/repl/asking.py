@@ -8,7 +8,6 @@ allow anything. The end of the input means no.
 from __future__ import annotations
 
 import os
-import pwd
 import termios
 from collections import deque
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ import trio
 from ...errors import LocalProtocolError
 from ...events import Event, ItemUpdated, PermissionClosed, PermissionOpened
 from ...hosting import answering
+from ..auditing import current_user
 from ..console import LineReader
 from ..session_view import SessionView
 from ..text import broken, one_line
@@ -352,12 +352,4 @@ class Asker:
 
 def at_terminal() -> AbstractContextManager[None]:
     """Return a block whose answers and cancellations are those of the user at the terminal."""
-    return answering(_user(), "terminal")
-
-
-def _user() -> str:
-    """Return the user of this process, for the log."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # one without an entry, as containers have
-        return f"uid {os.getuid()}"
+    return answering(current_user(), "terminal")

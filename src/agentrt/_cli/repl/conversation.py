@@ -19,6 +19,7 @@ import re
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from difflib import get_close_matches
 from typing import Final, Literal, TypeAlias
 
@@ -169,6 +170,7 @@ class Repl(ABC):
         self._at_once: SubmittedPrompt | None = None
         self._before: Snapshot | None = None
         self._status = 0
+        self._by_user = True
         self._next: Setup | None = None
         self._shown = trio.Event()
         self._opening = trio.CancelScope()
@@ -314,7 +316,8 @@ class Repl(ABC):
                             self.typed(line, nursery)
                         self.refresh()  # a stored session has no events of its own at first
                         await self.left.wait()
-                        await session.aclose()
+                        with at_terminal() if self._by_user else nullcontext():
+                            await session.aclose()
                         with trio.move_on_after(LAST_OUTPUT_S):
                             await self._shown.wait()
                         nursery.cancel_scope.cancel(reason="left")
@@ -520,9 +523,12 @@ class Repl(ABC):
 
     # --- stopping and leaving
 
-    def leave(self, status: int = 0, next: Setup | None = None) -> None:
-        """End the session and leave with `status`, or continue with the setup `next`."""
-        self._status, self._next = status, next
+    def leave(self, status: int = 0, next: Setup | None = None, *, by_signal: bool = False) -> None:
+        """End the session and leave with `status`, or continue with the setup `next`.
+
+        `by_signal`: the system ends the program; otherwise it is the user.
+        """
+        self._status, self._next, self._by_user = status, next, not by_signal
         self.left.set()
         if self.session is None:
             self._opening.cancel(reason="left")
@@ -537,7 +543,7 @@ class Repl(ABC):
             elif number == signal.SIGINT:
                 self.interrupted()
             else:
-                self.leave(128 + number)
+                self.leave(128 + number, by_signal=True)
 
     def interrupted(self) -> None:
         """Handle Ctrl-C that arrived as a signal."""

@@ -1,0 +1,67 @@
+"""Subcommands that change something are in the audit log, although they open no session."""
+
+from __future__ import annotations
+
+import getpass
+from pathlib import Path
+
+import pytest
+from test_usage import COMMANDS, subparsers
+
+from agentrt.telemetry import AuditRecord, read_audit
+from inside.command_line import main, make_parser
+
+READING = {
+    "checkpoints": {"list", "diff"},
+    "nodes": {"list"},
+    "sessions": {"list", "search", "show", "export"},
+    "trace": {"show"},
+    "trust": {"list", "show"},
+}
+"""The verbs that change nothing."""
+
+CHANGING: dict[str, tuple[list[str], dict[str, object]]] = {
+    "checkpoints restore": (["7"], {"cwd": "HERE", "number": 7}),
+    "nodes drain": (["n1", "--store", "postgresql://localhost:1/none"], {"name": "n1"}),
+    "sessions delete": (["abc"], {"session": "abc"}),
+    "sessions repair": ([], {}),
+    "sessions vacuum": ([], {}),
+    "trust add": (["."], {"folder": "HERE"}),
+    "trust remove": ([".", "--agent", "claude"], {"folder": "HERE", "agents": ["claude"]}),
+}
+"""The others, with arguments and those of the record; HERE is the folder."""
+
+
+def actions(audit: Path) -> list[AuditRecord]:
+    return [each for each in read_audit(audit) if each.kind == "action"]
+
+
+def test_each_verb_is_known_to_change_something_or_not() -> None:
+    parsers = subparsers(make_parser())
+    verbs = {f"{name} {verb}" for name in COMMANDS for verb in subparsers(parsers[name])}
+    reading = {f"{name} {verb}" for name, known in READING.items() for verb in known}
+    assert verbs == reading | set(CHANGING)
+
+
+@pytest.mark.parametrize("command", CHANGING)
+def test_a_change_without_a_session_is_recorded(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.chdir(tmp_path)
+    arguments, about = CHANGING[command]
+    status = main(["--audit", "audit.jsonl", *command.split(), *arguments])
+    (record,) = actions(tmp_path / "audit.jsonl")
+    assert (record.title, record.who, record.via) == (command, getpass.getuser(), "command line")
+    here = {name: str(tmp_path) for name, value in about.items() if value == "HERE"}
+    assert (record.input or {}) == about | here
+    assert record.outcome == ("refused" if status else "done")
+    assert record.reason == (f"exit status {status}" if status else "")
+
+
+def test_a_reading_verb_is_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    main(["--audit", "audit.jsonl", "trust", "list"])
+    assert not Path("audit.jsonl").exists()
