@@ -17,6 +17,28 @@ awaited in asyncio's loop.
 
 Objects belong to the loop in which their block was opened. Awaiting a method of one in another loop
 or thread, or after the block was left, raises `LocalProtocolError`.
+
+Two kinds of functions exist. Those that open something (`open_session`, `open_runtime`,
+`open_store`, `serve`, …) and `query` are blocks: enter them with `async with`. `agent_version`,
+`list_sessions`, `delete_session`, `run_in_sandbox` and the methods of `ClaudeSessions` are awaited.
+Objects that a block yields are views: methods that wait are awaited by asyncio, async iterators are
+iterated by it, and everything that does not wait, such as `Session.cancel` or `Session.state`, is
+used directly. `isinstance` holds for the classes of `agentrt`.
+
+Several tasks may use one session at a time, each with turns of its own::
+
+    async with agentrt.aio.open_session("claude", cwd=".") as session:
+        async with asyncio.timeout(60):
+            async with session.prompt("Explain the failing test.") as turn:
+                async for event in turn:
+                    print(event)
+
+Here the timeout cancels the turn, and the block ends once the agent has stopped, or after
+`Limits.cancel_grace_s` at the latest.
+
+Under asyncio's `TaskGroup`, anyio, uvicorn and FastAPI nothing has to be set up: Trio starts with
+the first block and ends with the last one. An application opens its runtime in its lifespan, so
+that Trio does not start anew for each request.
 """
 
 from __future__ import annotations
@@ -122,7 +144,7 @@ else:
 
 
 class ClaudeSessions(_ClaudeSessions):
-    """See `agentrt.claude.ClaudeSessions`."""
+    """Claude Code's stored sessions, for asyncio. See `agentrt.claude.ClaudeSessions`."""
 
     async def list(self, cwd: str | os.PathLike[str] | None = None) -> builtins.list[StoredSession]:
         """See `agentrt.claude.ClaudeSessions.list`."""
@@ -152,7 +174,15 @@ def serve(
 ) -> AbstractAsyncContextManager[Site]:
     """Serve a runtime while the block is open, as `agentrt.web.serve` does with the same arguments.
 
-    A block takes the place of `nursery.start`, which asyncio does not have.
+    A block takes the place of `nursery.start`, which asyncio does not have. It yields the `Site`
+    once the port is open, and closes all connections when it is left::
+
+        async with agentrt.aio.open_runtime() as runtime, agentrt.aio.serve(runtime) as site:
+            print(site.url)
+            await asyncio.Event().wait()
+
+    The runtime must come from `agentrt.aio` in the same loop. `port` 0 lets the system choose one.
+    Raises `OSError` if the port cannot be opened.
     """
     job = partial(
         _serve,

@@ -48,7 +48,8 @@ _here = _ThreadGuest()
 class Waiter:
     """An event that asyncio tasks wait for without being able to give up.
 
-    A cancellation is passed on, once.
+    A cancellation is passed on, once. Not for use from other threads: `set` and `wait` belong to
+    the thread of the loop, where Trio runs as well, so that no lock is needed.
     """
 
     def __init__(self) -> None:
@@ -65,7 +66,11 @@ class Waiter:
     async def wait(
         self, cancel: Callable[[], object] = lambda: None
     ) -> asyncio.CancelledError | None:
-        """Wait for the event. The first cancellation calls `cancel`, and is returned."""
+        """Wait for the event. The first cancellation calls `cancel`, and is returned.
+
+        The caller must raise the returned error when its own work is complete, since asyncio counts
+        on it. None if the task was not cancelled. `cancel` must not wait.
+        """
         first: asyncio.CancelledError | None = None
         loop = asyncio.get_running_loop()
         while not self.is_set:
@@ -83,7 +88,11 @@ class Waiter:
 
 
 class Guest:
-    """Trio in one asyncio loop. Obtained from `guest`."""
+    """Trio in one asyncio loop. Obtained from `guest`.
+
+    `ready` is set when Trio's `nursery` exists, and `over` when the run has ended. `users` is the
+    number of blocks that need it; `guest` keeps the count.
+    """
 
     nursery: trio.Nursery
 
@@ -124,7 +133,12 @@ class Guest:
         return self.interrupted or AgentrtError("Trio was ended while it was in use")
 
     async def call(self, function: Callable[..., Awaitable[T]], *args: Any, **named: Any) -> T:
-        """Await a Trio function. Cancelling this cancels the function, and waits for its end."""
+        """Await a Trio function. Cancelling this cancels the function, and waits for its end.
+
+        Called in an asyncio task. The result or the error of the function is that of this call. If
+        the function finishes in spite of a cancellation, its result is dropped and the cancellation
+        is raised. If the Trio run ends meanwhile, raises `lost_error`.
+        """
         call = _GuestCall(self, lambda: function(*args, **named))
         self.nursery.start_soon(call.run)
         cancelled = await call.over.wait(call.scope.cancel)
@@ -138,7 +152,12 @@ class Guest:
         return call.value  # type: ignore[no-any-return]
 
     async def call_back(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
-        """Await an asyncio function in a Trio task. A cancellation is passed on."""
+        """Await an asyncio function in a Trio task. A cancellation is passed on.
+
+        The function runs as a task of its own, with a copy of the present context variables. If it
+        returns in spite of a cancellation, its result is returned. Raises `RuntimeError` if its
+        task was cancelled by other code than this.
+        """
         task = self.loop.create_task(_as_coroutine(function, args))
         waiting = trio.lowlevel.current_task()
         cancelling: list[trio.lowlevel.RaiseCancelT] = []
@@ -200,7 +219,12 @@ def the_guest() -> Guest:
 
 @asynccontextmanager
 async def guest() -> AsyncIterator[Guest]:
-    """Run Trio in this loop, for as long as a block uses it."""
+    """Run Trio in this loop, for as long as a block uses it.
+
+    Yields the `Guest`, which may have been started by another block. Leaving the last block waits
+    until all of Trio's tasks have ended. Raises `LocalProtocolError` if the thread has no loop, or
+    already runs Trio in another way.
+    """
     while (here := _here.guest) is not None and here.users == 0 and not here.loop.is_closed():
         if (cancelled := await here.over.wait()) is not None:  # it is ending
             raise cancelled

@@ -3,6 +3,10 @@
 The program's functions are wrapped: the wrapper is a Trio function that calls the original in
 asyncio's loop (`Guest.call_back`). Synchronous functions stay as they are. The session and turn in
 a wrapped function's context are views, so that asyncio can await their methods.
+
+Cancellation passes through: a turn that is cancelled while its tool runs cancels the tool's asyncio
+task and waits for its end. An error of the function is an error of the wrapper, so it is reported
+as it would be in a Trio program.
 """
 
 from __future__ import annotations
@@ -46,7 +50,13 @@ View = Callable[[Any], Any]
 
 
 def adapt_arguments(guest: Guest, named: dict[str, Any], view: View) -> dict[str, Any]:
-    """Adapt the keyword arguments of a call into Trio: asyncio awaits those that are functions."""
+    """Adapt the keyword arguments of a call into Trio: asyncio awaits those that are functions.
+
+    Returns a copy of `named` in which `permissions`, `tools`, `hooks`, `extensions`, `files` and
+    `terminals` are wrapped; other arguments are passed on. `view` makes the view of a session or a
+    turn. Raises the `TypeError` of `agentrt.open_session` for values of wrong types, before a
+    session is opened.
+    """
     changed = dict(named)
     if callable(policy := named.get("permissions")):
         changed["permissions"] = _policy(guest, cast("Policy", policy))
@@ -163,7 +173,10 @@ def _extension(guest: Guest, extension: Extension, view: View) -> Extension:
 
 
 class _FilesAdapter:
-    """A program's `Files` service, awaited by asyncio."""
+    """A program's `Files` service, awaited by asyncio.
+
+    Errors of the service reach the agent as under Trio.
+    """
 
     def __init__(self, guest: Guest, files: Files) -> None:
         self._guest = guest
@@ -177,7 +190,10 @@ class _FilesAdapter:
 
 
 class _TerminalsAdapter:
-    """A program's `Terminals` service, awaited by asyncio."""
+    """A program's `Terminals` service, awaited by asyncio.
+
+    The terminals that it creates are adapted, too, since the agent's later requests go to them.
+    """
 
     def __init__(self, guest: Guest, terminals: Terminals) -> None:
         self._guest = guest

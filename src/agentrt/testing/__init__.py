@@ -1,7 +1,12 @@
 """Test kit: agents that run in memory and are controlled by the test.
 
 No process is started: a session with a `MemoryAgent` runs in one Trio loop and, with
-`trio.testing.MockClock`, without waiting.
+`trio.testing.MockClock`, without waiting. A test of a program that prompts an agent once::
+
+    async def test_the_summary(tmp_path):
+        with scripted_agents({"claude": says("All tests pass.")}) as agents:
+            assert await summarize(tmp_path) == "All tests pass."
+        assert agents.session.prompts == ["Summarize the tests."]
 
 Choose by the code under test:
 
@@ -15,6 +20,11 @@ Choose by the code under test:
 - A bug that a real agent has shown: `replay` plays a trace (see `agentrt.tracing`), and `mutations`
   changes it at one place.
 - An agent or a store of your own: `check_agent` and `check_store` report the rules that it breaks.
+
+Scripts are async functions that take the agent, and one script serves all three protocols: the
+fakes have the same methods, and stop reasons are those of ACP everywhere. A script that raises ends
+the session's block with its error, in a group with the errors that follow from it; a script that
+returns is a process that exits with status 0.
 """
 
 from .._lab.conformance.check import (

@@ -39,7 +39,15 @@ async def call_tool(tool: Tool, /, **arguments: Any) -> ToolAnswer:
     """Call one of a program's tools as an agent would.
 
     The arguments are checked, errors become an answer, and the tool's timeout applies. Cancelling
-    the call cancels the tool.
+    the call cancels the tool. The tool's context has no session and no turn. Example::
+
+        @agentrt.tool
+        async def add(first: int, second: int) -> int:
+            return first + second
+
+        async def test_add():
+            assert (await call_tool(add, first=1, second=2)).text == "3"
+            assert (await call_tool(add, first="one", second=2)).is_error
     """
     outcome = await run_tool(tool, arguments, ToolContext())
     text = "\n".join(block.text for block in outcome.content if isinstance(block, Text))

@@ -38,7 +38,10 @@ _MAX_TURN_STEPS: Final = 8
 
 
 class Faults(Struct, frozen=True, kw_only=True):
-    """Probabilities of an agent's faults, for each step, turn or cancel."""
+    """Probabilities of an agent's faults, for each step, turn or cancel.
+
+    Each is between 0 and 1. `Faults(die=0, fail=0)` is an agent that is slow, but never fails.
+    """
 
     delay: float = 0.3
     """A step is late, by up to `longest` seconds."""
@@ -59,7 +62,10 @@ class Faults(Struct, frozen=True, kw_only=True):
 
 
 class Chaos:
-    """A script that generates every turn with `random`, for agents of any protocol."""
+    """A script that generates every turn with `random`, for agents of any protocol.
+
+    Two of them with equal generators and `faults` do the same, if the host does.
+    """
 
     def __init__(self, random: Random, faults: Faults | None = None) -> None:
         self._random = random

@@ -3,6 +3,9 @@
 A log that passes can be shown by any reader without special cases: no item or question is open
 after its turn, and the state never names a turn that does not run. The checks do not depend on the
 agent or the protocol.
+
+A program that stores or forwards events can use the same check on its own copy, to show that it
+lost, repeated or reordered none.
 """
 
 from __future__ import annotations
@@ -26,7 +29,10 @@ from ..events import (
 
 
 class LogBroken(AssertionError):
-    """A log violates agentrt's guarantees."""
+    """A log violates agentrt's guarantees.
+
+    The message starts with the number of the event, from 1, unless something is missing at the end.
+    """
 
 
 def check_log(events: Iterable[Event], *, whole: bool = True) -> None:
@@ -37,8 +43,12 @@ def check_log(events: Iterable[Event], *, whole: bool = True) -> None:
     - a permission request is opened once and closed once;
     - the state names the turn that runs.
 
-    `whole`: the session is over, so nothing may be open at the end. Raises `LogBroken` (an
-    `AssertionError`), which names the event.
+    - `events`: in the order of the log. Events of unknown types are ignored.
+    - `whole`: the session is over, so nothing may be open at the end. Pass False for the log of a
+      session that still runs, or for the first part of one.
+
+    Takes time and memory in proportion to the number of items, not to the length of their texts.
+    Raises `LogBroken` (an `AssertionError`) at the first event that violates a guarantee.
     """
     check = _LogCheck()
     for number, event in enumerate(events, 1):

@@ -5,6 +5,15 @@ other one the user's. It does not write protocol messages. It reads the actions 
 from the recorded ones, such as a prompt, a cancel or an answer, and calls the same methods of
 `Session` that a program would. So a replay tests the drivers with both directions of a real
 conversation.
+
+Actions are read from messages, since a trace has no others: a `session/prompt` was a call of
+`submit`, a `session/cancel` one of `cancel`, the answer to a permission request one of `answer`,
+`submit_form` or `dismiss`. Messages that the drivers send by themselves, such as the handshake, are
+no actions, and are left to the driver under test. A request with no method of its own is repeated
+by `Session.call`.
+
+Each action waits for its place in the recording, which `RecordedSource` knows, and is skipped if
+the driver has sent the message already.
 """
 
 from __future__ import annotations
@@ -27,7 +36,7 @@ _json: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
 
 
 class RecordedSource(Protocol):
-    """One process of a recording, while it is played."""
+    """One process of a recording, while it is played. `Replay` implements it."""
 
     records: list[TraceRecord]
 
@@ -44,7 +53,11 @@ class RecordedSource(Protocol):
 
 
 class RecordedAgent:
-    """The host of one recorded session."""
+    """The host of one recorded session.
+
+    Requests run as tasks of `nursery`, because their answers may come after later actions. Cancel
+    the nursery at the end of the recording.
+    """
 
     def __init__(self, session: Session, nursery: trio.Nursery) -> None:
         self._session = session

@@ -21,7 +21,12 @@ _SETTINGS: Final = {
 
 
 class FakePrompt:
-    """A `session/prompt` that the agent has received."""
+    """A `session/prompt` that the agent has received.
+
+    `params` are those of the request, in the form of the session's version of ACP. A script must
+    answer each prompt once, by `end` or `fail`; until then the host's turn runs. A script that does
+    not wait for `cancelled` is an agent that ignores cancels.
+    """
 
     def __init__(self, agent: FakeAcpAgent, id: Any, params: JsonObject) -> None:
         self.id = id

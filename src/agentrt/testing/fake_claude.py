@@ -43,7 +43,11 @@ _ENDS: Final[dict[str, JsonObject]] = {
 
 
 class FakeClaudePrompt:
-    """A prompt that the agent has received."""
+    """A prompt that the agent has received.
+
+    `content` is a text or a list of blocks, as Claude Code gets it. A script must end each prompt
+    once, by `end` or `fail`; until then the host's turn runs.
+    """
 
     def __init__(self, agent: FakeClaudeAgent, id: str, content: Any) -> None:
         self.id = id
@@ -78,6 +82,8 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
 
     Use it like `FakeAcpAgent`. It has the same methods: a script that uses `prompts`, `say`,
     `think`, `use`, `used`, `ask` and `prompt.end` runs with either.
+
+    `version` is the version that Claude Code reports; the host chooses features by it.
     """
 
     def __init__(self, process: MemoryAgent, *, version: str = "2.1.300") -> None:

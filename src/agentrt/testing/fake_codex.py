@@ -26,7 +26,11 @@ _FAILED: Final = {"refusal": "cyberPolicy", "max_tokens": "contextWindowExceeded
 
 
 class FakeCodexPrompt:
-    """A `turn/start` that the agent has received."""
+    """A `turn/start` that the agent has received.
+
+    `id` is the turn's, and `input` the parts of the prompt as Codex gets them. A script must end
+    each prompt once, by `end` or `fail`; until then the host's turn runs.
+    """
 
     def __init__(self, agent: FakeCodexAgent, id: str, input: list[JsonObject]) -> None:
         self.id = id
@@ -55,7 +59,11 @@ class FakeCodexPrompt:
         self._agent.turn_over(self.id, status, **more)
 
     def fail(self, message: str = "API Error", *, kind: Any = None) -> None:
-        """Fail the turn; `kind` is Codex's `codexErrorInfo`."""
+        """Fail the turn.
+
+        `kind` is Codex's `codexErrorInfo`, for instance `"usageLimitExceeded"`, or an object with
+        one key for kinds that have details.
+        """
         error = {"message": message, "codexErrorInfo": kind}
         self._agent.turn_over(self.id, "failed", error=error)
 
@@ -65,6 +73,13 @@ class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
 
     Use it like `FakeAcpAgent`. It has the same methods: a script that uses `prompts`, `say`,
     `think`, `use`, `used`, `ask` and `prompt.end` runs with either.
+
+    - `process`: the process, whose input is read while `serving` is open.
+    - `thread`: the id of the thread that the host starts.
+    - `models`: the names of the models that `model/list` reports.
+    - `version`: the version that Codex reports; the host chooses features by it.
+
+    Requests that it does not handle get the error `METHOD_NOT_FOUND`.
     """
 
     def __init__(

@@ -12,6 +12,21 @@ the block.
 An agent's side of a protocol is written as a script on top of it. The task that reads the host's
 messages is separate from the script, so a cancel is seen while the script is in the middle of a
 turn.
+
+A program of any protocol can be written on `MemoryAgent` alone, for instance one that breaks the
+protocol. This one exits in the middle of the handshake::
+
+    async def crashes(process):
+        await process.receive_line()
+        process.complain("no license")
+        process.exit(7)
+
+    async def test_the_reason_is_named():
+        with pytest.raises(agentrt.AgentStartError, match="no license"):
+            async with open_fake_session(lambda: MemoryAgent(crashes)):
+                pass
+
+For correct agents, use `FakeAcpAgent`, `FakeClaudeAgent` or `FakeCodexAgent` on top of it.
 """
 
 from __future__ import annotations
@@ -41,8 +56,19 @@ class MemoryAgent:
     """A simulated agent process. The host uses it as its `Transport`; `script` is the program.
 
     The program reads the host's lines with `receive_line`, writes with `send`, and ends by
-    returning (exit status 0) or by calling `exit`. `ignores` names the events that it survives:
-    `"eof"`, `"terminate"`. `kill_tree` always kills it. `stdin_capacity` is in bytes.
+    returning (exit status 0) or by calling `exit`. An exception of the program ends the session's
+    block, in a group with the errors that follow from it, so a failed assertion in a script fails
+    the test.
+
+    - `script`: called once, with this agent. Make a new agent for each start.
+    - `stdin_capacity`: bytes that the host can write before the program has read any. Choose few to
+      test a host that writes faster than its agent reads.
+    - `ignores`: the events that the program survives: `"eof"`, `"terminate"`. `kill_tree` always
+      kills it.
+    - `pid`: by default a number that no other agent of this process has. No real process has to
+      exist.
+
+    `written` and `signals` show what the host did, also after the end.
     """
 
     def __init__(
@@ -94,7 +120,12 @@ class MemoryAgent:
     # --- the program's side
 
     async def receive_line(self) -> bytes | None:
-        """Return the host's next line, without its newline; None at the end of input."""
+        """Return the host's next line, without its newline; None at the end of input.
+
+        Waits until a line is complete. Reading makes room in the pipe even for an incomplete one. A
+        program that ignores the end of its input waits for ever then, until it is killed.
+        Cancelling loses no input.
+        """
         while (cut := self._stdin.find(b"\n")) < 0:
             self._begun += self._stdin  # reading makes room in the pipe
             if self._stdin:
@@ -127,7 +158,11 @@ class MemoryAgent:
         self._host.unpark_all()
 
     def exit(self, code: int) -> None:
-        """End the process. A negative `code` means that it was killed by that signal."""
+        """End the process. A negative `code` means that it was killed by that signal.
+
+        Cancels the program at its next checkpoint. Output that was sent can still be read, as from
+        a pipe; later calls of `send` do nothing. The first exit status counts.
+        """
         if self._returncode is None:
             self._returncode = code
             self._stdout_open = False
@@ -197,7 +232,11 @@ class MemoryAgent:
             self._program.unpark_all()
 
     async def wait(self) -> int:
-        """Wait until the program has exited and return its status."""
+        """Wait until the program has exited and return its status.
+
+        The status is that of `returncode`. Any number of tasks may wait; cancelling one has no
+        effect on the program.
+        """
         await self._exited.wait()
         assert self._returncode is not None
         return self._returncode
@@ -250,7 +289,19 @@ class AgentSide(Generic[P]):
     @classmethod
     @asynccontextmanager
     async def serving(cls, process: MemoryAgent, **options: Any) -> AsyncIterator[Self]:
-        """Create an agent that reads while the block runs; `options` go to the constructor."""
+        """Create an agent that reads while the block runs; `options` go to the constructor.
+
+        Use it at the start of a script::
+
+            async def script(process):
+                async with FakeAcpAgent.serving(process) as agent:
+                    async for prompt in agent.prompts:
+                        agent.say("Done.")
+                        prompt.end()
+
+        The host's messages are read by a task of their own, so a cancel sets `prompt.cancelled`
+        while the script is busy. When the block is left, reading stops.
+        """
         agent = cls(process, **options)
         async with bare_errors(), trio.open_nursery() as nursery:
             nursery.start_soon(agent._read)
@@ -275,7 +326,7 @@ class AgentSide(Generic[P]):
         self._arrived.send_nowait(prompt)
 
     def send(self, message: JsonObject) -> None:
-        """Send a line to the host."""
+        """Send a line to the host. It need not be valid in the protocol."""
         self.process.send(msgspec.json.encode(message) + b"\n")
 
     async def _ask(self, id: Any, message: JsonObject) -> JsonObject:

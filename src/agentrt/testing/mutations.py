@@ -8,6 +8,9 @@ the difference, so the turns must be the same as with the unchanged recording. A
 host may behave differently; after a cancel, its later messages are compared by their kind only.
 
 `mutations` yields every change, for a search without gaps; `picked` one at random, for `simulate`.
+
+Every change keeps the recording playable: a line that is cut has both of its pieces, and messages
+are only swapped if no other message lies between them.
 """
 
 from __future__ import annotations
@@ -61,7 +64,7 @@ class Mutation(Struct, frozen=True, kw_only=True):
     """A recording with one change.
 
     `record` is the number of the changed line, starting at 1. `detail` adds the byte or the
-    seconds.
+    seconds. `str` of it names the change, for the id of a test.
     """
 
     kind: MutationKind

@@ -10,6 +10,21 @@ line for each message of the client and for the end of its input.
 
 Each fault is one method, and `SHAPES` lists them. Each protocol has a subclass with the messages
 that the faults are made of.
+
+A line of the report is an object with `t`, the seconds since the start, and either `heard`, the
+client's message, or `input` with the value `ended`. A test of a client reads it afterwards, to see
+for instance that the client has answered the request that crossed its cancel. The file is appended
+to, so that one file can have several runs.
+
+The exit status is 0 at the end of the input, and 3 for the shape `dies`. Options that the agent
+does not know are ignored, since clients add their own. Only the standard library is used, so the
+agent also runs with an interpreter that has no Trio, if this file is given by its path.
+
+With a client that is correct, each shape has one result: `plain`, `unknown-update`,
+`answered-twice`, `long-line` and `noise` are normal turns with one answer; `late-answer` and
+`permission-in-cancel` are cancelled turns after which the next prompt works; after `dies` and
+`closes-output` the turn fails at once, rather than at a timeout; and a turn of `silent` ends by the
+client's own limit.
 """
 
 from __future__ import annotations
@@ -30,11 +45,18 @@ LATE_ANSWER_DELAY_S: Final = 1.0
 
 
 class InputEnded(Exception):
-    """The input has ended."""
+    """The input has ended: the client has closed it, or is gone."""
 
 
 class MisbehavingAgent(ABC):
-    """One process. Subclasses add the messages of a protocol."""
+    """One process. Subclasses add the messages of a protocol.
+
+    - `shape`: the name of a fault in `SHAPES`. None after the first prompt.
+    - `report`: the path of the report, or None for none.
+
+    All reads and writes block, in one thread: an agent that waits for one message is one that
+    handles no other.
+    """
 
     def __init__(self, shape: str, report: str | None) -> None:
         self.shape: Callable[[], None] | None = SHAPES[shape].__get__(self)
@@ -59,7 +81,7 @@ class MisbehavingAgent(ABC):
         return message
 
     def note(self, what: dict[str, Any]) -> None:
-        """Add a line to the report."""
+        """Add a line to the report. It is on disk when this returns, also if the process dies."""
         if self._report is not None:
             with open(self._report, "a") as file:
                 seconds = round(time.monotonic() - self._begun, 3)
@@ -91,11 +113,18 @@ class MisbehavingAgent(ABC):
 
     @abstractmethod
     def end(self, how: str = "end_turn") -> None:
-        """End the turn. `how`: ACP's stop reason `end_turn` or `cancelled`, for all protocols."""
+        """End the turn.
+
+        `how`: ACP's stop reason `end_turn` or `cancelled`, for all protocols. May be called twice
+        for a turn, as one of the faults does.
+        """
 
     @abstractmethod
     def ask(self) -> None:
-        """Request a permission, without waiting for the answer."""
+        """Request a permission, without waiting for the answer.
+
+        The request is to run `touch a.txt`, which the agent never does.
+        """
 
     @abstractmethod
     def is_cancel(self, message: Any) -> bool:
@@ -110,7 +139,10 @@ class MisbehavingAgent(ABC):
         """Send messages of unknown types: an update, a notification."""
 
     def until(self, wanted: Callable[[Any], bool]) -> None:
-        """Read messages until one is wanted; handle the others."""
+        """Read messages until one is wanted; handle the others.
+
+        Raises `InputEnded` if the input ends first.
+        """
         while not wanted(message := self.read()):
             self.handle_in_turn(message)
 
@@ -202,7 +234,10 @@ SHAPES: Final[dict[str, Callable[[MisbehavingAgent], None]]] = {
 
 
 class MisbehavingAcpAgent(MisbehavingAgent):
-    """The ACP agent: one session."""
+    """The ACP agent: version 1, one session, no capabilities.
+
+    Requests that it does not know get the error for unknown methods.
+    """
 
     prompt: Any = None
 
@@ -261,7 +296,11 @@ class MisbehavingAcpAgent(MisbehavingAgent):
 
 
 class MisbehavingClaudeAgent(MisbehavingAgent):
-    """Claude Code: one session."""
+    """Claude Code: one session.
+
+    Every control request is acknowledged without effect, as clients send different ones at the
+    start.
+    """
 
     def take(self, message: Any) -> None:
         if message.get("type") == "control_request":
@@ -332,7 +371,10 @@ class MisbehavingClaudeAgent(MisbehavingAgent):
 
 
 class MisbehavingCodexAgent(MisbehavingAgent):
-    """`codex app-server` with one thread."""
+    """`codex app-server` with one thread, and no account or models.
+
+    Requests that it does not know get the error with which Codex refuses unknown methods.
+    """
 
     turn_id: int = 0
     text: str | None = None

@@ -12,6 +12,9 @@ the recorded output, after the recorded pause. At a record of the host it waits 
 sent that message: `_expected` has the messages that are outstanding, and a message that arrives
 early is taken from it.
 
+Times are Trio's, so with a `MockClock` a recorded night takes no time. `speed` divides the pauses
+of the agent, but not `patience`.
+
 Ids are chosen anew by each host, so the recorded ids are replaced in the agent's output by those
 that the present host has used for the same messages.
 
@@ -74,7 +77,8 @@ class ReplayMismatch(AgentrtError):
     """The host did not do the same as in the recording.
 
     `number` is the record's place in the recording of its process, starting at 1, and `record` is
-    that record; None if the host's message is not in the recording.
+    that record; None if the host's message is not in the recording. `number` is 0 if the number of
+    processes or sessions is different.
     """
 
     def __init__(self, message: str, number: int, record: TraceRecord | None) -> None:
@@ -104,7 +108,12 @@ class _RecordedMessage(Struct, kw_only=True):
 
 
 class Replay:
-    """The processes of a recorded session, one for each start of the agent. Made by `replay`."""
+    """The processes of a recorded session, one for each start of the agent. Made by `replay`.
+
+    A replay can be played once. Open its session by `open_session`, then either prompt it yourself,
+    with the recorded prompts, or let `enact` repeat all of the recorded user's actions. Call
+    `check` after it.
+    """
 
     def __init__(
         self,
@@ -114,7 +123,12 @@ class Replay:
         patience: float = 60.0,
         stop: TraceRecord | None = None,
     ) -> None:
-        """Create the playback. At `stop`, one of the records, the session's turn is cancelled."""
+        """Create the playback.
+
+        - `records`: those of one session, of all its processes.
+        - `speed`, `patience`: see `replay`.
+        - `stop`: one of the records. The session's turn is cancelled when the replay reaches it.
+        """
         records = list(records)
         self.agent: str = next((r.agent for r in records if r.agent), "replayed")
         """The agent's name."""
@@ -142,7 +156,8 @@ class Replay:
     def start(self) -> MemoryAgent:
         """Return the next recorded process, for `open_fake_session`.
 
-        Raises `ReplayMismatch` if the recording has no further process.
+        The first call returns the first process, and each restart of the agent the next one. Raises
+        `ReplayMismatch` if the recording has no further process.
         """
         number = len(self._started)
         if number == len(self._processes):
@@ -166,7 +181,8 @@ class Replay:
 
         Its times begin with the recording's; `options` are those of `open_fake_session`. Raises
         `ReplayMismatch` without the errors that follow from it, such as the agent's exit. Yields
-        the `Session`.
+        the `Session`. Leaving the block before the end of the recording is not an error; `check`
+        reports what the host left out.
         """
         began = self._began - trio.current_time()
         now = partial(_later, began)
@@ -187,7 +203,10 @@ class Replay:
             raise departed from None
 
     def plays_for(self, session: Session) -> None:
-        """Set the session in which `stop` cancels the turn."""
+        """Set the session in which `stop` cancels the turn.
+
+        Only needed for sessions that `open_session` has not opened.
+        """
         self._session = session
 
     def _cancel(self) -> None:
@@ -197,7 +216,11 @@ class Replay:
 
     @property
     def services(self) -> dict[str, Callable[[ServiceRequested], Awaitable[Any]]]:
-        """Services that answer the agent's requests as the recorded host did."""
+        """Services that answer the agent's requests as the recorded host did.
+
+        Files are neither read nor written, and no command is run: the answers are the recorded
+        ones. Give it to `open_fake_session` as `services`.
+        """
         return dict.fromkeys(_SERVICES, self._serve)
 
     async def _serve(self, asked: ServiceRequested) -> Any:
@@ -222,7 +245,11 @@ class Replay:
             nursery.cancel_scope.cancel()
 
     def check(self) -> None:
-        """Raise `ReplayMismatch` if the host left out something that was done in the recording."""
+        """Raise `ReplayMismatch` if the host left out something that was done in the recording.
+
+        Call it after the session. Not reported are a farewell of the recorded host, and anything
+        that would have followed the agent's exit.
+        """
         for player in self._started:
             player.check()
         if len(self._started) < len(self._processes):
@@ -251,7 +278,14 @@ def replay(
 
     If the host sends a message that was not recorded, the session ends with `ReplayMismatch`. If it
     has cancelled, has answered a request that was left open in the recording, or has left something
-    out, `Replay.check` raises it. Raises `TraceError`.
+    out, `Replay.check` raises it.
+
+    Messages are compared by their method and by the parameters that a user chooses: the prompt, the
+    model, the mode, the answer to a question. Ids, folders and versions may differ, so a recording
+    can be played on another machine. Texts that were redacted in the trace are not compared.
+
+    Raises `TraceError` if the file is not a trace, and `ReplayMismatch` if it has no session with
+    that prefix or more than one.
     """
     return Replay(records_of(file, session), speed=speed, patience=patience)
 

@@ -8,6 +8,9 @@ Four properties are checked, each by one or more functions: that everything that
 loaded, listed and found as it was written; that a flush which is repeated adds nothing; that only
 the last claim of a session can write it; and that all of it holds again after the store was closed
 without `finish`, as if the process had been killed.
+
+What is not checked: speed, behaviour on a full disk or a lost connection, and access by two
+machines at a time. A store that is shared by servers needs tests of its own for these.
 """
 
 from __future__ import annotations
@@ -29,6 +32,32 @@ def check_store(make: Callable[[], Backend]) -> None:
 
         def test_the_store(tmp_path):
             agentrt.testing.check_store(lambda: MyBackend(tmp_path / "store"))
+
+    These are the requirements, in the order in which they are checked:
+
+    - Sessions: `load` returns what was committed, `events` and `records` return pages of it, and
+      all three return None for an unknown session. A head takes the place of the events before it.
+      A loaded value does not change with later commits.
+    - Repetition: the same `Flush` may be committed twice, as agentrt does after an error whose
+      effect it cannot know. The second time adds nothing.
+    - Lists: the latest session comes first; the limit, the place to continue after and the filters
+      by folder and agent are applied; sessions without a prompt are not listed. `find` finds ids by
+      their prefix, and `search` finds words of titles and prompts.
+    - Deletion: a deleted session is gone from every list, its number is never given to another one,
+      and a late commit to it changes nothing.
+    - Claims: each claim of a session has a higher `owner` than all before it, also those before a
+      restart. A commit under an earlier claim raises `Fenced` with that claim, and nothing of the
+      flush is written. `discard` needs the current claim.
+    - Clients: answers to commands are kept in order; the latest name of a chat replaces the earlier
+      one.
+    - One writer: `open` raises `StoreInUse` while another backend has the store open.
+    - Durability: after `close` without `finish`, everything that was committed is still there, and
+      the sessions can be claimed and continued. `tidy` drops nothing that is needed.
+
+    Everything is called in this thread, one call at a time, so a backend need not be safe for
+    threads to pass. No event loop is needed. The message of the `AssertionError` names the
+    requirement, with the expected and the returned value where there are two. Errors of the backend
+    itself are not caught.
     """
     backend = make()
     backend.open()
@@ -115,7 +144,10 @@ def _check_sessions(backend: Backend) -> None:
 
 
 def _check_loaded(backend: Backend, reader: StoreReader, head: Head) -> None:
-    """Check that stored events, heads and records are loaded, and read in pages."""
+    """Check that stored events, heads and records are loaded, and read in pages.
+
+    The head says that it stands for the first two events, so only later ones may be loaded with it.
+    """
     loaded = reader.load("first")
     assert loaded is not None
     _expect((loaded.epoch, loaded.next), ("epoch", 6), "epoch and next event")
@@ -133,7 +165,10 @@ def _check_loaded(backend: Backend, reader: StoreReader, head: Head) -> None:
 
 
 def _check_repeated(backend: Backend, reader: StoreReader, first: SessionClaim) -> None:
-    """Check that a repeated flush adds nothing, and that loaded values do not change later."""
+    """Check that a repeated flush adds nothing, and that loaded values do not change later.
+
+    agentrt repeats a flush if the first attempt failed in a way that leaves its effect unknown.
+    """
     loaded = reader.load("first")
     assert loaded is not None
     for _ in range(2):  # the second time as if the first call had seemed to fail
@@ -168,7 +203,11 @@ def _listed(reader: StoreReader, query: SessionQuery | None = None) -> list[str]
 
 
 def _check_claims(backend: Backend) -> None:
-    """Check that only the last claim of a session can write it."""
+    """Check that only the last claim of a session can write it.
+
+    Two servers may both believe that they own a session, if one of them was suspended. The number
+    of the owner decides which of them is right.
+    """
     old, other = (backend.create(name, "epoch", _about()) for name in ("claimed", "other"))
     assert old.num != other.num
     backend.commit(Flush([_part(old, 1, 1), _part(other, 1, 1)]))
@@ -194,7 +233,10 @@ def _check_claims(backend: Backend) -> None:
 
 
 def _check_fenced(backend: Backend, flush: Flush, invalid: SessionClaim) -> None:
-    """Check that the flush is refused because of that claim."""
+    """Check that the flush is refused because of that claim.
+
+    A store for a single process may raise `Unusable` instead, as it has no second owner to name.
+    """
     try:
         backend.commit(flush)
     except Fenced as error:
@@ -207,7 +249,11 @@ def _check_fenced(backend: Backend, flush: Flush, invalid: SessionClaim) -> None
 
 
 def _check_clients(backend: Backend) -> None:
-    """Check that answers to clients and their names for sessions are kept."""
+    """Check that answers to clients and their names for sessions are kept.
+
+    A client that repeats a command after a restart gets the stored answer, in place of a second
+    effect.
+    """
     answers = [CommandAnswer("client", str(number), b"\x00digest", b"{}") for number in range(3)]
     backend.commit(Flush([], answers=answers[:2]))
     backend.commit(Flush([], fsync=True, answers=answers[2:]))
