@@ -281,7 +281,7 @@ def leaves_nothing_behind() -> Iterator[None]:
     processes, descriptors, reaped = _children(), _descriptors(), _reaped()
     yield
     children = _children(recursive=False) - processes
-    left = _children()
+    left = _children() if children or processes else set()
     if left or _reaped() != reaped:
         left |= _marked()
     # A child must have been waited for by now; what it started may still be dying.
