@@ -74,6 +74,24 @@ async def test_a_full_queue_refuses_with_the_limit_s_name(autojump_clock: trio.a
             session.submit("three")
 
 
+async def test_prompts_that_wait_take_no_more_than_their_limit(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    limits = agentrt.Limits(queued_prompts_bytes=1_000)
+    async with session_with(obedient, limits=limits) as (session, _):
+        running = session.submit("one")
+        session.submit("a" * 2_000)  # one may always wait
+        with pytest.raises(agentrt.errors.LimitExceeded, match=r"limits\.queued_prompts_bytes"):
+            session.submit("b")
+        [entry] = session.snapshot().queue
+        session.queue.edit(entry.id, "c" * 700)
+        session.submit("d" * 100)
+        with pytest.raises(agentrt.errors.LimitExceeded):
+            session.queue.edit(entry.id, "e" * 900)
+        running.cancel()
+        assert [e.content[0].text for e in session.snapshot().queue] == ["c" * 700, "d" * 100]
+
+
 async def test_waiting_prompts_can_be_removed_edited_and_promoted(
     autojump_clock: trio.abc.Clock,
 ) -> None:

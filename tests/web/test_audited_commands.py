@@ -118,6 +118,28 @@ async def test_each_change_has_its_origin(tmp_path: Path, monkeypatch: pytest.Mo
             assert bool(found.reason) != answer["ok"], kind
 
 
+async def test_a_fork_that_is_refused_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with scene(tmp_path, monkeypatch) as there:
+        session = await there.session()
+        await session.run("hi")
+        await there.tab.ok("prompt", session=session.id, content=WORK)
+        with trio.fail_after(30):
+            while session.state.turn is None:  # noqa: ASYNC110
+                await trio.sleep(0.01)
+        assert await there.tab.refused("session", op="fork", session=session.id) == "busy"
+        await there.tab.ok("session", op="close", session=session.id)
+        await there.tab.ok("session", op="delete", session=session.id)
+        missing = await there.tab.refused("session", op="fork", session=session.id)
+        assert missing == "unknown_session"
+        forks = [each for each in there.actions() if each.title == "fork"]
+        assert [(each.session, each.agent, each.outcome, each.who) for each in forks] == [
+            (session.id, "demo", "refused", ORIGIN[0]),
+        ]
+        assert "a turn is running" in forks[0].reason
+
+
 async def test_who_closed_a_session_also_cancelled_its_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

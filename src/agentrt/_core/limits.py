@@ -153,6 +153,11 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Maximum number of unauthenticated connections; above that the oldest is closed."""
     queued_prompts: int = 64
     """Maximum number of prompts waiting in one session."""
+    queued_prompts_bytes: int = 16 * 1024 * 1024
+    """Maximum size of the prompts waiting in one session, as JSON. One prompt may always wait.
+
+    The store and the viewers get the whole queue with each change of it.
+    """
     client_answers_bytes: int = 16 * 1024 * 1024
     """Bytes of answers remembered for all clients of a tenant.
 

@@ -33,7 +33,7 @@ from msgspec import Struct, field
 
 from ..._base.nesting import bare_errors
 from ..agents.agent import AgentInfo
-from ..errors import Busy, LocalProtocolError, SessionClosed, SessionNotFound
+from ..errors import AgentrtError, Busy, LocalProtocolError, SessionClosed, SessionNotFound
 from ..limits import Limits, Tenant
 from ..model.content import JsonObject
 from ..model.driver import Opening
@@ -406,6 +406,23 @@ class Runtime:
         or the agent cannot fork (`session.capabilities` has `fork`, and `fork_at` for `at`); and
         the errors of `create`.
         """
+        try:
+            fork = await self._fork(id, at, tools, mcp_servers, roots)
+        except AgentrtError as error:
+            self._acted(id, "fork", {} if at is None else {"at": at}, refusal=str(error))
+            raise
+        with host_of(fork).core.acting("fork", original=id, at=at):
+            return fork
+
+    async def _fork(
+        self,
+        id: str,
+        at: str | None,
+        tools: Tools,
+        mcp_servers: Sequence[JsonObject],
+        roots: Sequence[str | os.PathLike[str]] | None,
+    ) -> Session:
+        """Open a copy of a session, as `fork` describes."""
         host = self._hosts.get(id)
         agent, options = (
             await self._copied_stored(id) if host is None else _copied_open(host, at is not None)
@@ -429,8 +446,6 @@ class Runtime:
         else:
             fork = await self._open_fork(fork_factory, host, options)
         inside = host_of(fork)
-        with inside.core.acting("fork", original=id, at=at):
-            pass
         if not inside.log.state.items:
             inside.core.show_history(said)
             await inside.wait_until_stored()  # nothing is shown before that
@@ -539,14 +554,26 @@ class Runtime:
                 # Another server may have just handed it over, so that it is not listed here yet.
                 if self._store is None or not await self._find(id):
                     raise SessionNotFound(f"no session {id!r} is stored")
-                entry, origin = self._stored.get(id), current_origin()
                 await self._store.delete(id)
+                self._acted(id, "delete", {})
                 self._register.remove_stored(id)
-                if self._source.telemetry is not None and origin is not PROGRAM:
-                    agent = "" if entry is None else entry.agent
-                    action = ViewerAction(name="delete", about={}, who=origin.who, via=origin.via)
-                    self._source.telemetry.acted(agent, id, action)
                 return dropped
+
+    def _acted(self, id: str, name: str, about: JsonObject, refusal: str = "") -> None:
+        """Report a change by a viewer that no open session reports. `refusal`: its error."""
+        origin = current_origin()
+        if self._source.telemetry is None or origin is PROGRAM:
+            return
+        known = self._hosts.get(id) or self._stored.get(id)
+        action = ViewerAction(
+            name=name,
+            about=about,
+            who=origin.who,
+            via=origin.via,
+            outcome="refused" if refusal else "done",
+            reason=refusal,
+        )
+        self._source.telemetry.acted("" if known is None else known.agent, id, action)
 
     async def _open(self, agent: str | Agent, options: SessionOptions) -> Session:
         """Check the options of a new session, and start it.

@@ -94,6 +94,7 @@ from ..model.result import Failure
 from ..model.turn import TurnMachine, TurnMachineInput, TurnMachineState
 from ..permissions.policies import Policy
 from ..permissions.standing import OwnTools, Standing
+from ..wire.json import encode_line
 from .budget import Budget, SessionBudgets
 from .interfaces import CoreHost, SessionObserver, ViewerAction
 from .questions import PROGRAM, OpenQuestions, current_origin
@@ -732,11 +733,24 @@ class SessionCore:
             raise LimitExceeded(
                 f"{len(self.queue)} prompts are already queued (limits.queued_prompts)"
             )
+        self._check_size(turn.content or [])
         turn.entry = self.conversation.new_id("q")
         self.queue.put(turn, first=when == "interrupt")
         self._queue_changed()
         if when == "interrupt" and self.turn is not None:
             self.cancel_turn(self.turn, "cancelled", by="caller", origin=current_origin())
+
+    def _check_size(self, content: Sequence[Block], of: TurnMachine | None = None) -> None:
+        """Raise `LimitExceeded` if a prompt makes the queue too large. `of`: it replaces this one's
+        content.
+        """
+        others = [each.content for each in self.queue if each is not of]
+        most = self.limits.queued_prompts_bytes
+        if others and len(encode_line((others, content))) > most:
+            raise LimitExceeded(
+                f"the queued prompts would take more than {most:,} bytes"
+                " (limits.queued_prompts_bytes); send this one when fewer wait"
+            )
 
     def _begin(self, turn: TurnMachine) -> None:
         """Send the prompt. Raises, and changes nothing, if the agent does not support it."""
@@ -839,8 +853,12 @@ class SessionCore:
         self.withdraw(self.queue.find(entry))
 
     def edit(self, entry: str, content: list[Block]) -> None:
-        """Replace the content of a queued prompt. Raises the same errors as `remove`."""
+        """Replace the content of a queued prompt.
+
+        Raises the same errors as `remove`, and `LimitExceeded`.
+        """
         turn = self.queue.find(entry)
+        self._check_size(content, of=turn)
         with self.step():
             self.queue.edit(turn, content)
             self._queue_changed()

@@ -97,7 +97,10 @@ class SessionQueue(Sequence[QueueEntry]):
             self._core.remove(entry)
 
     def edit(self, entry: str, content: Prompt) -> None:
-        """Replace the content of a prompt. Raises the same errors as `remove`."""
+        """Replace the content of a prompt.
+
+        Raises the same errors as `remove`, and `LimitExceeded` if the queue becomes too large.
+        """
         new = blocks(content)
         with self._core.acting("queue_edit", entry=entry, content=new):
             self._core.edit(entry, new)
