@@ -19,7 +19,8 @@ _VIEW = """async () => {
     if (!seat) return null;
     const fields = Object.entries(seat.view);
     const { epoch, seq } = seat;
-    const plain = (value) => (value instanceof Map ? [...value.values()] : value);
+    const plain = (value) =>
+        (value?.forEach && !Array.isArray(value) ? [...value.values()] : value);
     return { session, epoch, seq, ...Object.fromEntries(fields.map(([k, v]) => [k, plain(v)])) };
 }"""
 

@@ -8,7 +8,7 @@ import { fromSnapshot, gone, leftOpen, reduce } from "../../src/agentrt/_serve/p
 
 /** The snapshot that a view is. */
 const toSnapshot = (view) =>
-  Object.fromEntries(Object.entries(view).map(([key, value]) => [key, value instanceof Map ? [...value.values()] : value]));
+  Object.fromEntries(Object.entries(view).map(([key, value]) => [key, value?.forEach && !Array.isArray(value) ? [...value.values()] : value]));
 
 for await (const line of createInterface({ input: process.stdin })) {
   const [snapshot, ...events] = JSON.parse(line);

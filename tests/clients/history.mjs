@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 import { fromSnapshot, reduce, resumed, withHistory } from "../../src/agentrt/_serve/page/client.js";
 
 const toSnapshot = (view) =>
-  Object.fromEntries(Object.entries(view).map(([key, value]) => [key, value instanceof Map ? [...value.values()] : value]));
+  Object.fromEntries(Object.entries(view).map(([key, value]) => [key, value?.forEach && !Array.isArray(value) ? [...value.values()] : value]));
 
 let view;
 for await (const line of createInterface({ input: process.stdin })) {

@@ -181,3 +181,19 @@ def act(talk: Talk, reader: Reader, step: Any, number: int) -> None:
             title = f"call {number}"
             talk.tell(ToolCalled(id=id, opens=opens, title=title, status=status))
     talk.step()
+
+
+@pytest.fixture(scope="module")
+def walker() -> Iterator[Answering]:
+    with running("pages.mjs", HERE) as node:
+        yield node
+
+
+def test_all_pages_of_history_cost_as_much_as_they_hold(walker: Answering) -> None:
+    few, many = (walker.ask({"pages": pages}) for pages in (50, 800))
+    assert many <= 16 * few
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_views_that_share_pages_are_like_views_that_do_not(walker: Answering, seed: int) -> None:
+    assert walker.ask({"seed": seed}) == 41

@@ -2,7 +2,7 @@
 
 import { Connection, type Link, type SocketClass } from "./connection.js";
 import { EMPTY, NO_OBSERVER, take, without, type Model, type Observer } from "./model.js";
-import { shortened } from "./reduce.js";
+import { shortened, withItem } from "./reduce.js";
 import { Session } from "./session.js";
 import type {
   Ack, AckFrame, Block, CommandRequest, HelloResult, Item, ResultOf, ServerFrame, SessionNewCommand, ToolOffer,
@@ -192,7 +192,7 @@ export class AgentClient<Extra = undefined> {
   setItem(id: string, item: Item): void {
     const known = this.#state.attached.get(id);
     if (!known?.view.items.has(item.id)) return;
-    const view = { ...known.view, items: new Map(known.view.items).set(item.id, item) };
+    const view = withItem(known.view, item);
     this.#update({ ...this.#state, attached: new Map(this.#state.attached).set(id, { ...known, view }) });
   }
 
@@ -282,7 +282,7 @@ export class AgentClient<Extra = undefined> {
     for (const [id] of behind) void this.#attach(id);
     for (const id of this.#wanted) if (state.attached.has(id)) this.#wanted.delete(id);
     for (const frame of frames) if (frame.type === "ack" && isGreeting(frame)) this.#greeted(frame.sessions);
-    this.#runTools(state);
+    if (frames.some(({ type }) => type === "event" || type === "snapshot")) this.#runTools(state);
   }
 
   #update(state: ClientState<Extra>): void {

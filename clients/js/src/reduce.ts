@@ -2,8 +2,10 @@
 // by event.
 //
 // A view is immutable: compare parts with `===` to see if they have changed. Pass all events of a
-// message to `reduce` in one call, because each call copies once.
+// message to `reduce` in one call, because each call copies once: the newest content, and not the pages
+// that `withHistory` has added.
 
+import { copied, GrownMap, type MapCopy } from "./grown.js";
 import type {
   Event, HistoryResult, Item, ItemUpdated, Modes, PermissionOpened, PlanEntry, QueueEntry, Command, Cut, Snapshot, State,
   Task, TurnRecord, Usage,
@@ -38,8 +40,8 @@ type Changing<T> = { -readonly [K in keyof T]: T[K] };
 /** A view under construction: the maps that were copied for it may be changed. */
 interface Draft {
   view: Changing<View>;
-  turns?: Map<string, TurnRecord>;
-  items?: Map<string, Item>;
+  turns?: MapCopy<TurnRecord>;
+  items?: MapCopy<Item>;
   permissions?: Map<string, PermissionOpened>;
   tasks?: Map<string, Task>;
 }
@@ -68,14 +70,33 @@ export function fromSnapshot(snapshot: Snapshot): View {
  * Items that the view has already stay unchanged.
  */
 export function withHistory(view: View, { turns, items, earlier }: Pick<HistoryResult, "turns" | "items" | "earlier">): View {
-  const older = new Map(items.map((item) => [item.id, view.items.get(item.id) ?? item]));
+  return { ...view, turns: withTurns(view.turns, turns), items: withItems(view, items), earlier };
+}
+
+/** Return the items of a view with older ones before `view.earlier`. */
+function withItems(view: View, older: readonly Item[]): View["items"] {
+  if (view.earlier === null) return view.items;
+  const page = older.map((item) => [item.id, item] as const);
+  const grown = GrownMap.before(view.items, view.earlier)?.with(page);
+  if (grown) return grown;
   const all = new Map<string, Item>();
+  const known = new Map(page.map(([id, item]) => [id, view.items.get(id) ?? item]));
   for (const [id, item] of view.items) {
-    if (id === view.earlier) for (const [each, old] of older) all.set(each, old);
-    if (!older.has(id)) all.set(id, item);
+    if (id === view.earlier) for (const [each, old] of known) all.set(each, old);
+    if (!known.has(id)) all.set(id, item);
   }
-  const known = turns.map((turn) => [turn.id, turn] as const);
-  return { ...view, turns: new Map([...known, ...view.turns]), items: all, earlier };
+  return all;
+}
+
+/** Return turns with older ones before them. The newest ones of these may be known already. */
+function withTurns(known: View["turns"], older: readonly TurnRecord[]): View["turns"] {
+  const page = older.map((turn) => [turn.id, turn] as const);
+  const fresh = page.filter(([id]) => !known.has(id));
+  const first = known.keys();
+  const inOrder = page.every(([id], place) => (place < fresh.length ? !known.has(id) : first.next().value === id));
+  const [oldest] = known.keys();
+  const grown = inOrder && oldest !== undefined && GrownMap.before(known, oldest)?.with(fresh);
+  return grown || new Map([...page, ...known]);
 }
 
 /** Return the view without its oldest items: the newest `count` are kept, and those that are open. */
@@ -89,6 +110,13 @@ export function shortened(view: View, count: number): View {
   const used = new Set([...items.values()].map(({ turn }) => turn));
   const turns = new Map([...view.turns].filter(([id, { outcome }]) => !outcome || used.has(id)));
   return { ...view, turns, items, earlier: first[0] };
+}
+
+/** Return the view with an item replaced. */
+export function withItem(view: View, item: Item): View {
+  const items = copied(view.items);
+  items.set(item.id, item);
+  return { ...view, items };
 }
 
 /**
@@ -126,8 +154,8 @@ export function reduce(view: View, events: readonly Event[]): View {
   return draft.view;
 }
 
-const turns = (draft: Draft) => (draft.view.turns = draft.turns ??= new Map(draft.view.turns));
-const items = (draft: Draft) => (draft.view.items = draft.items ??= new Map(draft.view.items));
+const turns = (draft: Draft) => (draft.view.turns = draft.turns ??= copied(draft.view.turns));
+const items = (draft: Draft) => (draft.view.items = draft.items ??= copied(draft.view.items));
 const permissions = (draft: Draft) => (draft.view.permissions = draft.permissions ??= new Map(draft.view.permissions));
 const tasks = (draft: Draft) => (draft.view.tasks = draft.tasks ??= new Map(draft.view.tasks));
 
