@@ -142,25 +142,24 @@ async def serve_access(host: SessionHost, wall: Wall) -> None:
 async def _show_hints(host: SessionHost, wall: Wall) -> None:
     """Show a notice after a call in whose output the sandbox refused something, once for each."""
     log, known = host.log, set[Refusal]()
-    send, batches = trio.open_memory_channel[list[str]](MAX_WAITING_BATCHES)
+    send, batches = trio.open_memory_channel[list[Item]](MAX_WAITING_BATCHES)
 
     def observe(events: list[Event], _size: int) -> None:
-        """Pass on the closed items. Called for each batch of events, so it must not block.
+        """Pass on the calls that ended. Called for each batch of events, so it must not block.
 
         If too many batches are waiting, their hints are lost; they only explain a refusal.
         """
-        closed = [event.item for event in events if type(event) is ItemClosed]
-        if closed:
+        closed = [log.state.item(event.item) for event in events if type(event) is ItemClosed]
+        calls = [item for item in closed if item is not None and item.tool is not None]
+        if calls:
             with suppress(trio.WouldBlock, trio.BrokenResourceError):
-                send.send_nowait(closed)
+                send.send_nowait(calls)
 
     log.observe(observe)
     async with batches:
-        async for closed in batches:
-            for id in closed:
-                item = log.state.item(id)
-                if item is not None and item.tool is not None:
-                    _hint(host, wall, item, known)
+        async for calls in batches:
+            for item in calls:
+                _hint(host, wall, item, known)
 
 
 def _hint(host: SessionHost, wall: Wall, item: Item, known: set[Refusal]) -> None:
