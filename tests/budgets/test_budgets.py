@@ -15,6 +15,7 @@ from agentrt.events import Notice
 from agentrt.telemetry import AuditLog, read_audit
 from agentrt.testing import FakeAcpAgent
 from agentrt.unattended import fail_on_budget
+from agentrt.web import Tenant
 from runtime.fakes import echo, log_of, obedient, session_with
 
 
@@ -237,11 +238,31 @@ async def test_a_budget_can_be_used_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "limits", [{"usd": 0}, {"turns": -1}, {"tokens": 1.5}, {"seconds": float("inf")}, {"usd": "5"}]
+    "limits",
+    [
+        {name: value}
+        for name in ("usd", "tokens", "turns", "seconds")
+        for value in (0, -1, float("inf"), float("nan"), "5", True, 10**400, 10**309)
+    ]
+    + [{"tokens": 1.5}, {"turns": 0.1}],
+    ids=lambda limits: "".join(f"{name}-{value!s:.8}" for name, value in limits.items()),
 )
 def test_a_limit_that_makes_no_sense_is_refused(limits: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="must be a"):
         agentrt.budget(**limits)
+
+
+@pytest.mark.parametrize("unit", ["usd", "tok", "ktok", "Mtok", "turns", "s", "min", "h"])
+def test_a_text_with_a_number_that_is_too_large_is_refused(unit: str) -> None:
+    digits = "9" * 400
+    with pytest.raises(ValueError, match="too large for a budget"):
+        Tenant(name="a", budget=f"{digits}{unit}")
+
+
+@pytest.mark.parametrize("events", [0, float("nan"), float("inf"), "3", True, 10**400])
+def test_a_rate_of_a_tenant_that_makes_no_sense_is_refused(events: Any) -> None:
+    with pytest.raises(ValueError, match="events must be"):
+        Tenant(name="a", events=events)
 
 
 async def test_a_budget_of_a_wrong_type_is_refused() -> None:

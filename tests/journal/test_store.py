@@ -6,8 +6,10 @@ import os
 import stat
 import sys
 import time
+from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -357,3 +359,11 @@ async def test_what_is_stored_after_the_clock_was_set_back_is_the_latest(
         async with kept(store, Incarnations(echo), id="after") as session:
             await session.run("hello")
         assert [each.session for each in await store.sessions()] == ["after", "before"]
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, 1.5, "3", 2**63, 10**400])
+async def test_a_limit_that_makes_no_sense_is_refused(path: Path, limit: Any) -> None:
+    async with open_store(path) as store:
+        for ask in (store.sessions, partial(store.search, "words")):
+            with pytest.raises(ValueError, match="limit must be a whole number above 0"):
+                await ask(limit=limit)

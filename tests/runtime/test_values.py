@@ -228,6 +228,8 @@ async def test_no_value_of_a_tool_ends_a_session(value: Any) -> None:
         ),
         ({"turn_timeout_s": float("nan")}, "limits.turn_timeout_s must be .*, not nan"),
         ({"idle_timeout_s": float("inf")}, "limits.idle_timeout_s must be .*, not inf"),
+        ({"idle_timeout_s": 10**400}, "limits.idle_timeout_s must be .*, not 1000"),
+        ({"queued_prompts": 10**400}, "limits.queued_prompts must be .*, not 1000"),
         ({"turn_timeout_s": "3"}, "limits.turn_timeout_s must be .*, not '3'"),
         ({"turn_timeout_s": True}, "limits.turn_timeout_s must be .*, not True"),
         (

@@ -119,6 +119,7 @@ def test_the_examples_of_the_help_work(program: Program) -> None:
         (["sessions", "lst"], "invalid choice: 'lst'"),
         (["-p", "x", "--output-format", "xml"], "choose from"),
         (["-p", "x", "--timeout", "soon"], "'soon' is neither a number of seconds nor `none`"),
+        (["sessions", "--limit", "9" * 19], "is not a whole number of 1 or more, with at most 18"),
         (["-p", "x", "--timeout", "-1"], "neither a number of seconds"),
         (["-p", "x", "--agent", "demo", "--command", "x"], "exclude each other"),
         (["-p", "x", "--protocol", "acp"], "--protocol is the protocol of --command"),

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import re
-from typing import Final
+import sys
+from typing import Final, TypeGuard
 
 from msgspec import Struct
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Return True for a number that can be calculated with.
+
+    That is: not a bool, not NaN or infinite, and not a whole number too large for a float.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return -sys.float_info.max <= value <= sys.float_info.max
 
 
 class BudgetLimits(Struct, frozen=True, kw_only=True):
@@ -46,6 +56,8 @@ def parse_budget(text: str) -> BudgetLimits:
         name, value = unit[0], float(match[1]) * unit[1]
         if name in found:
             raise ValueError(f"the budget {text!r} has two limits in {name}")
+        if not is_number(value):
+            raise ValueError(f"{part.strip():.40} is too large for a budget")
         if not value or (name in ("tokens", "turns") and value != int(value)):
             raise ValueError(f"{part.strip()!r} must be above 0, and whole for tokens and turns")
         found[name] = value
@@ -60,7 +72,7 @@ def parse_budget(text: str) -> BudgetLimits:
 def parse_duration(text: str) -> float:
     """Parse a time such as `90s`, `30min` or `6h` to seconds. Raises `ValueError`."""
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(s|min|h)\s*", text)
-    if match is None or not float(match[1]):
+    if match is None or not float(match[1]) or not is_number(float(match[1])):
         raise ValueError(f"{text!r} is not a time; write for example 90s, 30min or 6h")
     return float(match[1]) * _BUDGET_UNITS[match[2]][1]
 
@@ -100,7 +112,7 @@ class Tenant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 raise ValueError(
                     f"{name} must be a whole number, 0 or more, or None, not {value!r}"
                 )
-        if self.events is not None and not 1 <= self.events < math.inf:
+        if self.events is not None and not (is_number(self.events) and self.events >= 1):
             raise ValueError(f"events must be events per second, 1 or more, not {self.events!r}")
         if self.budget is not None:
             parse_budget(self.budget)

@@ -26,7 +26,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
 from .._version import __version__
 from . import manual
@@ -1014,8 +1014,13 @@ def _seconds(text: str) -> float | str:
     return value
 
 
+_MAX_DIGITS: Final = 18
+
+
 def _count(text: str) -> int:
-    """Parse a whole number of 1 or more."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
+    """Parse a whole number of 1 or more that a database can take."""
+    if not text.isdecimal() or len(text) > _MAX_DIGITS or int(text) < 1:
+        raise argparse.ArgumentTypeError(
+            f"{text:.40} is not a whole number of 1 or more, with at most {_MAX_DIGITS} digits"
+        )
     return int(text)

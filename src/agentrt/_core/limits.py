@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 from msgspec import Struct
 
 from .._base.tenant import Tenant as Tenant
+from .._base.tenant import is_number
 from .._base.tenant import parse_budget as parse_budget
 from .._base.tenant import parse_duration as parse_duration
 
@@ -243,10 +243,8 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             value = getattr(self, name)
             if value is default or (value is None and name in _OPTIONAL):
                 continue
-            kinds = (int,) if name in _COUNTS else (int, float)
-            if isinstance(value, bool) or not isinstance(value, kinds):
-                raise ValueError(f"limits.{name} must be {_wanted(name)}, not {value!r}")
-            if not 0 <= value < math.inf:
+            wrong = name in _COUNTS and not isinstance(value, int)
+            if wrong or not is_number(value) or value < 0:
                 raise ValueError(f"limits.{name} must be {_wanted(name)}, not {value!r}")
 
 

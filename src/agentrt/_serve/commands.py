@@ -19,10 +19,13 @@ from ..jsonrpc import decode_strictly
 from ..lowlevel import CommandRefused
 from .security import Role
 
+MAX_SAFE_INT: Final = 2**53 - 1
+"""The largest whole number that each JSON library reads as it was written."""
+
 Id: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128)]
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=1024)]
 Content: TypeAlias = Annotated[list[Block], Meta(min_length=1)]
-Seq: TypeAlias = Annotated[int, Meta(ge=0)]
+Seq: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_SAFE_INT)]
 Path: TypeAlias = Annotated[str, Meta(max_length=4096)]
 
 
@@ -115,7 +118,7 @@ class LookBack(ForSession, tag="history"):
 
     before: Name
     """The id of an item, usually `earlier` of the snapshot or of the last `history`."""
-    count: Annotated[int, Meta(ge=1)] | None = None
+    count: Annotated[int, Meta(ge=1, le=MAX_SAFE_INT)] | None = None
     """Maximum number of turns; never more than a snapshot has."""
 
 
@@ -405,9 +408,9 @@ class ListCheckpoints(ForCheckpoints, tag="checkpoints"):
 class DiffCheckpoints(ForCheckpoints, tag="checkpoints"):
     """Show the difference between two checkpoints, or between one and the current files."""
 
-    old: int
+    old: Seq
     """The number of the older checkpoint."""
-    new: int | None = None
+    new: Seq | None = None
     """The number of the other one; null: the current files."""
     op: Literal["diff"] = "diff"
 
@@ -415,7 +418,7 @@ class DiffCheckpoints(ForCheckpoints, tag="checkpoints"):
 class RestoreCheckpoint(ForCheckpoints, tag="checkpoints"):
     """Make the files equal to those of a checkpoint."""
 
-    checkpoint: int
+    checkpoint: Seq
     """The number of the checkpoint."""
     op: Literal["restore"] = "restore"
 

@@ -25,6 +25,7 @@ from typing import Final, Literal
 import trio
 from msgspec import Struct, structs
 
+from ..._base.tenant import is_number
 from ..errors import BudgetExceeded, LocalProtocolError
 from ..limits import parse_budget
 from ..model.events import ErrorInfo, Notice, Usage
@@ -368,9 +369,8 @@ def _check(**limits: float | None) -> None:
     for name, value in limits.items():
         if value is None:
             continue
-        wrong = isinstance(value, bool) or not isinstance(value, int | float)
         whole = name in ("tokens", "turns")
-        if wrong or not 0 < value < math.inf or (whole and value != int(value)):
+        if not is_number(value) or value <= 0 or (whole and value != int(value)):
             kind = "a whole number" if whole else "a number"
             raise ValueError(f"{name} must be {kind} above 0, not {value!r}")
 

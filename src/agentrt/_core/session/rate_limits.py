@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from msgspec import to_builtins
 
+from ..._base.tenant import is_number
 from ..limits import parse_duration
 from ..model.events import ErrorInfo, Notice
 from ..model.state import SessionState
@@ -46,8 +47,7 @@ class WaitForLimits:
 
     def __init__(self, *, at_most_s: float) -> None:
         """Allow waits of up to `at_most_s` seconds per turn."""
-        number = isinstance(at_most_s, int | float) and not isinstance(at_most_s, bool)
-        if not number or not 0 < at_most_s < math.inf:
+        if not is_number(at_most_s) or at_most_s <= 0:
             raise ValueError(f"at_most_s must be a number of seconds above 0, not {at_most_s!r}")
         self.at_most_s: Final[float] = at_most_s
         self.until: float = 0.0

@@ -58,7 +58,10 @@ class Store(ABC):
         - `before`: only sessions that come after the one with this `updated` and `session`, the
           last one of the previous page.
         - `cwd`: only sessions of this folder.
+
+        Raises `ValueError` for a limit that is not a whole number above 0.
         """
+        _check_limit(limit)
         query = SessionQuery(limit=limit, before=before, cwd=cwd)
         return await self._read(partial(self._reader.sessions, query))
 
@@ -75,7 +78,10 @@ class Store(ABC):
         Searches titles, and the prompts and answers of finished turns. Words match by prefix and
         regardless of case; the query has no syntax. `limit`: the maximum number of hits. `tenant`:
         only sessions of this tenant (`""`: sessions without one).
+
+        Raises `ValueError` for a limit that is not a whole number above 0.
         """
+        _check_limit(limit)
         with trio.move_on_after(_INDEX_WAIT_S), suppress(StoreError):
             await self._index()
         return await self._read(partial(self._reader.search, words, limit, tenant))
@@ -127,3 +133,11 @@ class Store(ABC):
     async def _read(self, read: Callable[[], T], *, abandon: bool = False) -> T:
         """Call the reader in a thread. `abandon`: a cancelled caller does not wait for its end."""
         return await trio.to_thread.run_sync(read, limiter=self._limiter, abandon_on_cancel=abandon)
+
+
+def _check_limit(limit: int | None) -> None:
+    """Raise `ValueError` for a limit that a database cannot take."""
+    if limit is None:
+        return
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 0 < limit < 2**63:
+        raise ValueError(f"limit must be a whole number above 0, not {limit!r:.40}")
