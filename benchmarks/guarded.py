@@ -9,9 +9,11 @@ a millisecond.
 Rounds are interleaved, each measurement is a process of its own, and ratios are taken inside a
 round; shown are medians. The difference of a turn is smaller than that of two processes: both
 sessions are open in one process and take turns in short blocks, in the order bare, sandbox,
-sandbox, bare, so that a load that rises or falls counts for both. The ratio of a round is the
-median of all such groups of blocks. CPU is that of the host and of all processes below it until the
-sessions are open (of a start) or the turns have ended, so the programs of the sandbox are included.
+sandbox, bare, so that a load that rises or falls counts for both. The host has one processor then,
+and the agents the others; otherwise the kernel's placement decides. The ratio of a round
+is the median of all such groups of blocks. CPU is that of the host and of all processes below it
+until the sessions are open (of a start) or the turns have ended, so the programs of the sandbox are
+included.
 `--base` is a folder with another build (`src` of it) to compare `bare` with. The exit code is 1 if
 a target was missed.
 """
@@ -45,12 +47,19 @@ def cpu_s(below: Iterable[psutil.Process] | None = None) -> float:
     """The CPU of this process and of all processes below it, in seconds.
 
     Those in a sandbox are counted while they live: their end is seen by a process inside. `below`:
-    the processes, if they are known; to find them takes as much CPU as a hundred turns.
+    the processes, if they are known; to find them takes as much CPU as a hundred turns. For them
+    the scheduler's own count is read, in nanoseconds: an agent takes a quarter of the ticks of
+    10 ms that psutil reads for a block of turns. It is without threads and children that ended.
     """
     total = 0.0
-    for process in psutil.Process().children(recursive=True) if below is None else below:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            total += sum(process.cpu_times()[:4])
+    if below is None:
+        for process in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                total += sum(process.cpu_times()[:4])
+    else:
+        for process in below:
+            for path in Path(f"/proc/{process.pid}/task").glob("*/schedstat"):
+                total += int(path.read_text().split()[0]) / 1e9
     used = resource.getrusage(resource.RUSAGE_SELF)
     return total + used.ru_utime + used.ru_stime
 
@@ -68,6 +77,7 @@ async def work(name: str, size: int, mode: str) -> dict[str, Any]:
 
     import agentrt
     import lab
+    import run
 
     folder = lab.build_agent()
     agent: Any = agentrt.Agent(name="fake", protocol="acp", command=(f"{folder}/fake-acp",))
@@ -78,6 +88,7 @@ async def work(name: str, size: int, mode: str) -> dict[str, Any]:
     bare = agentrt.open_session(agent, **given)
     given["sandbox"] = agentrt.sandbox.Sandbox(network="none", read=[str(folder)])
     if mode == "both":
+        run.pin()
         async with bare as first, agentrt.open_session(agent, **given) as second:
             return await in_turn(first, second, size, prompt)
     if mode != "sandbox":
