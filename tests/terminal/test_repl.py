@@ -500,6 +500,7 @@ def test_titles_and_providers_reach_the_agent(program: Program) -> None:
         it.line("/providers off main")
         it.expect("Mine: off; APIs: openai")
         it.line("/quit")
+        assert it.ended() == 0
     assert key["GATEWAY_KEY"] not in it.shown
     records = [each for each in read_audit(audit) if each.kind == "action"]
     assert [each.title for each in records] == ["rename", "set_provider", "set_provider", "close"]
@@ -515,6 +516,7 @@ def test_changes_by_the_user_are_in_the_audit_log(program: Program) -> None:
         it.line("hi")
         it.expect(PROMPT)
         it.line("/quit")
+        assert it.ended() == 0
     records = [each for each in read_audit(audit) if each.kind == "action"]
     assert [(each.title, each.outcome, each.via) for each in records] == [
         ("set_mode", "done", "terminal"),
