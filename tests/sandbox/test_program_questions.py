@@ -36,6 +36,11 @@ async def test_each_start_is_a_question_until_it_is_allowed_for_the_session(
                         "tool": "Program",
                         "input": {"name": "id", "argv": ["id", "-u"]},
                     }
+                    assert [each.name for each in event.options] == [
+                        "Allow once",
+                        "Allow id with any arguments for this session",
+                        "Reject",
+                    ]
                     turn.answer(event, option)
         said = turn.result.text
         assert session.sandbox is not None
@@ -86,6 +91,39 @@ async def test_a_script_keeps_its_name_its_arguments_and_its_streams(
     ) as session:
         said = (await session.run("shell echo in | V=v tool 'a b' 'c d'; echo $?")).text
     assert said == "2 c d in v\n7\n"
+
+
+@pytest.mark.sandbox
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        ("$(seq 998) --evil", [*map(str, range(1, 999)), "--evil"]),
+        (r"$(printf 'a\377') 'b  c'", ["a\\xff", "b  c"]),
+        ("$(seq 999) --evil", None),
+    ],
+)
+async def test_a_question_shows_each_argument_or_the_program_is_refused(
+    arguments: str, shown: list[str] | None, shell_agent: Agent, project: Path
+) -> None:
+    sandbox = Sandbox(read=[str(HERE)], programs={"echo": "ask"})
+    asked = []
+    async with open_session(
+        shell_agent, cwd=project, sandbox=sandbox, permissions=agentrt.ask
+    ) as session:
+        command = f"/bin/echo {arguments} 2>&1 | LC_ALL=C tr -d '\\377'"
+        async with session.prompt(f"shell {command}") as turn:
+            async for event in turn:
+                if isinstance(event, PermissionOpened):
+                    assert isinstance(event.detail, dict)
+                    asked.append(event.detail["input"]["argv"])
+                    turn.answer(event, "once")
+    if shown is None:
+        assert asked == []
+        assert turn.result.text == "sandbox: echo: its arguments are too many to be asked about\n"
+    else:
+        assert asked == [["echo", *shown]]
+        assert turn.result.text.endswith(f" {shown[-1]}\n")
 
 
 @pytest.mark.parametrize("rule", ["Program(git push)", "Program(/bin/rm)", "Program(a/b)"])

@@ -31,7 +31,15 @@ from ..model.turn import TurnMachine
 from ..permissions.policies import Policy
 from ..permissions.rules import PermissionRule
 from ..permissions.standing import Standing
-from ..sandbox.access import WRITE, Access, AccessRefused, HostAccess, PathAccess, Scope
+from ..sandbox.access import (
+    WRITE,
+    Access,
+    AccessRefused,
+    HostAccess,
+    PathAccess,
+    ProgramAccess,
+    Scope,
+)
 from ..sandbox.desk import AccessRequest
 from ..sandbox.hints import Refusal, find_refusals
 from ..sandbox.hosts import HostRefused, split_authority
@@ -49,9 +57,12 @@ REJECT: Final = "reject"
 def _options(access: Access) -> list[PermissionOption]:
     """Return the answers to choose from. Access to a path once lasts until the turn has ended."""
     once = "Allow for this turn" if isinstance(access, PathAccess) else "Allow once"
+    session = "Allow for this session"
+    if isinstance(access, ProgramAccess):
+        session = f"Allow {access.name} with any arguments for this session"
     return [
         PermissionOption(ONCE, once, "allow_once"),
-        PermissionOption(SESSION, "Allow for this session", "allow_always"),
+        PermissionOption(SESSION, session, "allow_always"),
         PermissionOption(REJECT, "Reject", "reject_once"),
     ]
 

@@ -28,8 +28,8 @@ MAX_STARTS: Final = 64
 REQUEST_TIMEOUT_S: Final = 5.0
 RETRY_S: Final = 0.1
 MAX_REQUEST_BYTES: Final = 65_536
-MAX_SHOWN: Final = 100
-"""Number of arguments that a question shows."""
+MAX_ARGUMENTS: Final = 1000
+"""Number of arguments of a start that a person can be asked about, the program's name included."""
 
 
 async def serve_programs(
@@ -75,21 +75,25 @@ async def serve_programs(
 async def _answer(
     stream: trio.socket.SocketType, desk: AccessDesk, asked: Mapping[str, str]
 ) -> None:
-    """Answer one request of a program in the sandbox for another program.
+    r"""Answer one request of a program in the sandbox for another program.
 
     Only known paths can be requested. After the permission it gets an open file, not a path: the
-    file that was allowed is the one that is run. A refusal is sent as text.
+    file that was allowed is the one that is run. A refusal is sent as text. The question has every
+    argument, because the program gets them all; bytes that are not UTF-8 are written as `\xff`.
     """
     data = b""
     with trio.move_on_after(REQUEST_TIMEOUT_S):
         data = await stream.recv(MAX_REQUEST_BYTES)
-    path, *arguments = data.decode(errors="replace").split("\0")
-    name = asked.get(path)
+    path, *arguments = data.split(b"\0")
+    name = asked.get(os.fsdecode(path))
     if name is None:
         return
-    access = ProgramAccess(name, tuple([name, *arguments][:MAX_SHOWN]))
+    argv = (name, *(each.decode(errors="backslashreplace") for each in arguments))
+    access = ProgramAccess(name, argv)
     try:
         if not desk.is_granted(access):
+            if len(argv) > MAX_ARGUMENTS:
+                raise AccessRefused("its arguments are too many to be asked about")
             await _asked(stream, desk, access)
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
