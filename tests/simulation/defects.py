@@ -395,7 +395,7 @@ def _let_the_queue_go_on(orphan: Any, self: Conversation, **more: Any) -> None:
 
 
 def _end_as_if_closed(close: Any, self: SessionCore) -> None:
-    self.discard()
+    self.ask_close(discard=True)
     close(self)
 
 

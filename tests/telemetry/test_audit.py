@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 import agentrt
 from agentrt.errors import FilesError
@@ -95,6 +96,17 @@ async def test_a_cancelled_turn_has_its_origin(tmp_path: Path) -> None:
         ("cancelled", "user", "", "program"),
         ("completed", "", "", ""),
     ]
+
+
+async def test_a_turn_that_ends_with_its_session_has_the_origin_of_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    async with agentrt.open_session("demo", cwd=tmp_path, telemetry=AuditLog(path)) as session:
+        session.submit("run sleep 60")
+        await trio.testing.wait_all_tasks_blocked()
+        with answering("me", "terminal"):
+            await session.aclose()
+    end = of(list(read_audit(path)), "turn")
+    assert (end.outcome, end.by, end.who, end.via) == ("cancelled", "caller", "me", "terminal")
 
 
 async def test_an_origin_is_not_that_of_tasks_that_are_started_by_the_way(tmp_path: Path) -> None:

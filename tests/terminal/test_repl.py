@@ -382,6 +382,22 @@ def test_a_terminal_that_is_gone_ends_it(program: Program) -> None:
         assert it.process.wait(20) == 128 + signal.SIGHUP
 
 
+@pytest.mark.parametrize("prompt", [[], ["-p", "run date"]])
+def test_a_terminal_that_is_gone_is_not_an_answer_of_its_user(
+    program: Program, prompt: list[str]
+) -> None:
+    audit = program.folder / "audit.jsonl"
+    with program.terminal(*FAST_DEMO, *prompt, "--audit", str(audit)) as it:
+        if not prompt:
+            it.expect(PROMPT)
+            it.line("run date")
+        it.expect("reject always")
+        it.hang_up()
+        assert it.process.wait(20) == 128 + signal.SIGHUP
+    records = [each for each in read_audit(audit) if each.kind in ("decision", "turn")]
+    assert [each.who for each in records] == ["", ""]
+
+
 @pytest.mark.slow
 def test_many_lines_scroll_through_without_losing_one(program: Program) -> None:
     with talking(program) as it:

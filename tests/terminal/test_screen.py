@@ -23,6 +23,8 @@ from screen import (
     talking,
 )
 
+from agentrt.telemetry import read_audit
+
 
 def left(it: Screen, status: int = 0) -> None:
     """It ends with this status and leaves the terminal as it was."""
@@ -310,13 +312,16 @@ def test_two_signals_leave_the_terminal_as_it_was(program: Program) -> None:
 
 @pytest.mark.slow
 def test_a_terminal_that_is_gone_ends_it(program: Program) -> None:
-    with talking(program) as it:
+    audit = program.folder / "audit.jsonl"
+    with talking(program, *FAST_DEMO, "--audit", str(audit)) as it:
         it.enter("/flood 1000000")
         it.until("line 1")
         agents = psutil.Process(it.process.pid).children(recursive=True)
         it.hang_up()
         assert it.process.wait(20) == 128 + signal.SIGHUP
     assert psutil.wait_procs(agents, timeout=10)[1] == []
+    records = read_audit(audit)
+    assert [each.title for each in records if each.kind == "action"] == ["prompt"]
 
 
 def test_an_agent_that_does_not_start_is_an_error(program: Program) -> None:

@@ -122,6 +122,14 @@ class LineReader:
         self._buffer = bytearray()
         self._regular = stat.S_ISREG(os.fstat(fd).st_mode)
         self._waits = not self._regular
+        self._terminal = os.isatty(fd)
+
+    @property
+    def gone(self) -> bool:
+        """True if this was a terminal that has disappeared, so that the end of the input is not an
+        act of its user.
+        """
+        return self._terminal and not os.isatty(self._fd)
 
     async def readline(self) -> str | None:
         """Return the next line without its newline, or None at the end of the input.

@@ -247,7 +247,10 @@ class Asker:
                 line = await reader.readline()
                 if line is not None:
                     self._shows.entered()
-                self.answer(line)
+                if line is None and reader.gone:
+                    self._answer(line)  # the user rejected nothing
+                else:
+                    self.answer(line)
             self._reading = None
 
     # --- one question after the other

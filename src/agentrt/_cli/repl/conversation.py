@@ -526,7 +526,8 @@ class Repl(ABC):
     def leave(self, status: int = 0, next: Setup | None = None, *, by_signal: bool = False) -> None:
         """End the session and leave with `status`, or continue with the setup `next`.
 
-        `by_signal`: the system ends the program; otherwise it is the user.
+        `by_signal`: a signal or the loss of the terminal ends the program; otherwise its user
+        does.
         """
         self._status, self._next, self._by_user = status, next, not by_signal
         self.left.set()

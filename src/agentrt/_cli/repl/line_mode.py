@@ -185,7 +185,7 @@ class LineRepl(Repl):
 
         A backslash at the end of a line continues it. The end of the input leaves immediately if
         nothing runs, and otherwise when the work is done; on a server, other clients can still
-        answer.
+        answer. A terminal that has disappeared ends the program.
         """
         asker = self.asker
         assert asker is not None
@@ -193,6 +193,9 @@ class LineRepl(Repl):
         while True:
             line = await self._reader.readline()
             if line is None:
+                if self._reader.gone:
+                    self.leave(128 + signal.SIGHUP, by_signal=True)
+                    return
                 if not self.source.lasting and asker.answer(None):
                     continue
                 if not self.busy or self.source.lasting:  # other clients can answer there

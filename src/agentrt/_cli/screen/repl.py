@@ -217,7 +217,7 @@ class ScreenRepl(Repl):
     async def watch_terminal(self) -> None:
         """Leave when the terminal has disappeared."""
         await self.screen.gone.wait()
-        self.leave(128 + signal.SIGHUP)
+        self.leave(128 + signal.SIGHUP, by_signal=True)
 
     def choose(self, command: str, rows: list[tuple[str, str]], current: str | None = None) -> None:
         """Show a menu below the prompt, to choose from with the arrow keys."""

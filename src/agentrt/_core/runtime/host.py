@@ -170,7 +170,7 @@ class Host:
         self._check_own()
         inside = host_of(self.session)
         with inside.core.acting("close"):
-            dropped = inside.core.discard()
+            dropped = inside.core.ask_close(discard=True)
         if inside.worktree is not None:
             inside.worktree.at_end = "bring_back"
         await self.end()

@@ -217,6 +217,7 @@ class SessionCore:
         "_closed_from",
         "_deadline_changed",
         "_depth",
+        "_discards",
         "_ends_by_silence",
         "_host",
         "_mode",
@@ -294,8 +295,10 @@ class SessionCore:
         """True if a change affects the next deadline or the host."""
         self._stepped: TurnMachine | None = None
         """The turn that ran at the end of the last step."""
-        self._closed_from: AnswerOrigin | None = None
-        """Set by `discard`: closing drops prompts that a store would keep."""
+        self._closed_from = NO_ORIGIN
+        """Who closes the session, if `ask_close` was called."""
+        self._discards = False
+        """True if closing drops prompts that a store would keep."""
         self._asked: list[PermissionOpened] = []
         """Questions that were open when the session was closed and that the store keeps."""
         self._steered: frozenset[str] = frozenset()
@@ -584,13 +587,13 @@ class SessionCore:
         self.replace()
         return True
 
-    def discard(self) -> int:
-        """Drop the prompts that a store would keep; the session must be closed next.
+    def ask_close(self, *, discard: bool) -> int:
+        """Note that a person or a program closes the session itself, which must be closed next.
 
-        Used if a person or a program closes or deletes the session itself. Returns the number of
-        prompts affected.
+        The caller is the origin of the end of its turn. `discard`: drop the prompts that a store
+        would keep. Returns the number of waiting prompts.
         """
-        self._closed_from = current_origin()
+        self._closed_from, self._discards = current_origin(), discard
         return len(self.queue)
 
     def close(self) -> None:
@@ -598,9 +601,9 @@ class SessionCore:
 
         With a store, queued prompts are kept, paused, and open questions are kept if the agent's
         conversation can be resumed. A prompt with a waiting caller is dropped, because the caller
-        gets an error. Without a store, or after `discard`, everything is dropped.
+        gets an error. Without a store, or if `ask_close` discards them, everything is dropped.
         """
-        keeps = self.log.persister is not None and self._closed_from is None
+        keeps = self.log.persister is not None and not self._discards
         with self.step():
             self.conversation.apply_life_input(ProcessLifeInput.CLOSE)
             over = SessionClosed("the session was closed while the prompt waited")
@@ -615,9 +618,7 @@ class SessionCore:
                 self._queue_changed()
                 self._asked = list(self.log.state.permissions.values()) if self.resumes else []
             if self.turn is not None:
-                self.cancel_turn(
-                    self.turn, "cancelled", by="caller", origin=self._closed_from or NO_ORIGIN
-                )
+                self.cancel_turn(self.turn, "cancelled", by="caller", origin=self._closed_from)
 
     def closed(self) -> None:
         """Enter the final state, after the process has ended or was given up on."""

@@ -609,8 +609,7 @@ class Session:
         """
         if not self._core.conversation.ended:
             with self._core.acting("close"):
-                if discard:
-                    self._core.discard()
+                self._core.ask_close(discard=discard)
         with trio.CancelScope(shield=True):  # bounded by the shutdown ladder
             await self._host.finish()
         await trio.lowlevel.checkpoint()
