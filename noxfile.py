@@ -201,11 +201,12 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """mypy --strict, also for macOS, and pyright on the package."""
+    """mypy --strict, also for macOS, and pyright on the package and the programs that use it."""
     install(session, "-e", ".[test]", *group("types"))
+    checked = ("src/agentrt", "examples", "docs/examples")
     for platform in ("linux", "darwin"):
-        session.run("mypy", "--strict", "--platform", platform, "src/agentrt")
-    session.run("pyright", "--pythonpath", f"{session.bin}/python", "src/agentrt")
+        session.run("mypy", "--strict", "--platform", platform, *checked)
+    session.run("pyright", "--pythonpath", f"{session.bin}/python", *checked)
 
 
 @nox.session

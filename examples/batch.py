@@ -22,10 +22,11 @@ async def run(
     prompt: trio.Path, results: trio.Path, limiter: trio.CapacityLimiter, failed: list[str]
 ) -> None:
     async with limiter:
+        result: agentrt.TurnResult | None = None
         async with agentrt.open_session(AGENT, cwd=".", permissions=agentrt.deny_all) as session:
-            with trio.move_on_after(DEADLINE_S) as scope:
+            with trio.move_on_after(DEADLINE_S):
                 result = await session.run(await prompt.read_text(), check=False)
-        if scope.cancelled_caught:
+        if result is None:
             outcome = "timed out"
         else:
             outcome = result.outcome

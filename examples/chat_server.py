@@ -67,7 +67,8 @@ async def main() -> None:
     async with agentrt.open_session(AGENT, cwd=".", permissions=agentrt.ask) as session:
         endpoint = partial(chat, f"http://{address}", session)
         routes = [Route("/", page), WebSocketRoute("/chat", endpoint)]
-        await hypercorn.trio.serve(Starlette(routes=routes), config)
+        app = Starlette(routes=routes)
+        await hypercorn.trio.serve(app, config)  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

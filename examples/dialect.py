@@ -136,7 +136,7 @@ async def main() -> None:
             await socket.send_message(f"new {os.getcwd()}")
             message = ""
             while not message.startswith(("[", "!")):
-                message = await socket.get_message()
+                message = str(await socket.get_message())
                 print(message)
                 if message.startswith("="):
                     await socket.send_message(sys.argv[1])

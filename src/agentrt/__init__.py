@@ -59,7 +59,8 @@ if _typing.TYPE_CHECKING:
     from . import web as web
     from ._public import *  # noqa: F403 - its imports are the public names
 
-__all__ = [*_HOMES]
+if not _typing.TYPE_CHECKING:  # mypy would take a list that is not literal for an empty one
+    __all__ = [*_HOMES]
 
 _MODULES = (
     *("agents", "aio", "asgi", "claude", "codex", "errors", "events", "permissions", "store"),

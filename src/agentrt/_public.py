@@ -58,7 +58,8 @@ if _typing.TYPE_CHECKING:
     from ._core.tools.tools import ToolError as ToolError
     from ._core.tools.tools import tool as tool
 
-__all__ = [*_HOMES]
+if not _typing.TYPE_CHECKING:  # mypy would take a list that is not literal for an empty one
+    __all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> object:

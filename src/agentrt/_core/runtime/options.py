@@ -238,7 +238,7 @@ def check_store(
 _DEADLINE = "; use trio.move_on_after around a turn, or limits=agentrt.Limits(turn_timeout_s=…)"
 
 HINTS: Final = {
-    "journal": "; use store=…, a file or the result of agentrt.store.open_store",
+    "journal": "; use store=…, the result of agentrt.store.open_store",
     "timeout": _DEADLINE,
     "deadline": _DEADLINE,
     "system_prompt": '; use options={"system_prompt": …} (Claude Code)',
