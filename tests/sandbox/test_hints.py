@@ -5,12 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import trio
 
 import agentrt
 from agentrt import Agent, Notice, open_session
 from agentrt.sandbox import Sandbox
 
 HERE = Path(__file__).resolve().parent
+
+
+class SandboxSteps(trio.abc.Instrument):
+    """Counts the steps of the host's tasks that serve a sandbox."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        """Count the step if the task belongs to a module of the sandbox."""
+        self.count += "sandbox" in task.name.rpartition(".")[0]
 
 
 @pytest.mark.sandbox
@@ -42,3 +54,24 @@ async def test_a_page_in_a_file_is_no_refusal_of_an_answer(
         await session.run("shell echo /etc/x: Read-only file system")
         codes = [e.code for e in session.log.since(0) if isinstance(e, Notice)]
     assert "sandbox_refused" not in codes  # a text of the agent, and no call
+
+
+@pytest.mark.sandbox
+@pytest.mark.slow
+async def test_only_a_call_makes_the_host_work_for_the_sandbox(project: Path) -> None:
+    policy = agentrt.allow_all
+    async with open_session(
+        "demo", cwd=project, sandbox=Sandbox(), trust="yes", permissions=policy
+    ) as session:
+        await session.run("hi")
+        steps = SandboxSteps()
+        trio.lowlevel.add_instrument(steps)
+        try:
+            for _ in range(5):
+                await session.run("hi")
+            after_texts = steps.count
+            await session.run("run echo x >/opt/new")
+        finally:
+            trio.lowlevel.remove_instrument(steps)
+    assert after_texts == 0
+    assert steps.count > 0  # the instrument sees the tasks of the sandbox
