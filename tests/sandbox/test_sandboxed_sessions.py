@@ -329,6 +329,30 @@ async def test_an_agent_cannot_write_its_settings_for_the_next_start(
     assert (home / ".claude.json").read_text() == '{"mcpServers": {}}'
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("moved", [False, True])
+async def test_pi_reads_its_settings_and_changes_only_a_copy(
+    moved: bool, shell_agent: Agent, project: Path, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    state = tmp_path / "moved" if moved else home / ".pi" / "agent"
+    (state / "extensions").mkdir(parents=True)
+    files = ["auth.json", "models.json", "settings.json", "extensions/mine.ts"]
+    for name in files:
+        (state / name).write_text("mine")
+    env = {**os.environ, "HOME": str(home), "PI_CODING_AGENT_DIR": str(state) if moved else ""}
+    agent = structs.replace(shell_agent, name="pi")
+    async with open_session(agent, cwd=project, env=env, sandbox=view()) as session:
+        said = (await session.run(f"shell cd {state} && cat {' '.join(files)}")).text
+        lines = [f"echo changed > {state}/{name}" for name in (*files, "extensions/x", "mcp.json")]
+        await session.run(f"shell {'; '.join(lines)}; echo kept > ~/.pi/agent/sessions/one")
+    assert ("mine" * len(files) in said) is not moved
+    assert {name: (state / name).read_text() for name in files} == dict.fromkeys(files, "mine")
+    assert not (state / "extensions" / "x").exists()
+    assert not (state / "mcp.json").exists()
+    assert (home / ".pi" / "agent" / "sessions" / "one").read_text() == "kept\n"
+
+
 # --- programs
 
 

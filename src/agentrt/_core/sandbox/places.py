@@ -102,6 +102,22 @@ PLACES: Final[dict[str, AgentPlaces]] = {
     "cursor": AgentPlaces(
         (".cursor", ".local/share/cursor-agent"), (".config/cursor",), ("*.cursor.sh",)
     ),
+    # Without PI_CODING_AGENT_DIR: the folder that it names would be writable, with settings that
+    # run programs.
+    "pi": AgentPlaces(
+        (".pi/agent/sessions", ".pi/pi-acp"),
+        (
+            ".pi/agent/settings.json",
+            ".pi/agent/models.json",
+            ".pi/agent/auth.json",
+            ".pi/agent/mcp.json",
+            ".pi/agent/AGENTS.md",
+            ".pi/agent/extensions",
+            ".pi/agent/skills",
+            ".pi/agent/prompts",
+        ),
+        ("api.anthropic.com", "api.openai.com"),
+    ),
     "auggie": AgentPlaces((".augment",), (), ("*.augmentcode.com",)),
     "droid": AgentPlaces((".factory",), (), ("*.factory.ai",)),
     "kiro": AgentPlaces((".kiro",), (), ("*.amazonaws.com", "*.kiro.dev")),
