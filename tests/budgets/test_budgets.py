@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +13,17 @@ import trio
 from trio.testing import MockClock
 
 import agentrt
+import agentrt.agents
 from agentrt.errors import BudgetExceeded
 from agentrt.events import Notice
 from agentrt.telemetry import AuditLog, read_audit
 from agentrt.testing import FakeAcpAgent
 from agentrt.unattended import fail_on_budget
 from agentrt.web import Tenant
+from runtime.child_programs import until
 from runtime.fakes import echo, log_of, obedient, session_with
+
+RECORDING = Path(__file__).parents[1] / "terminal" / "recording_claude.py"
 
 
 def cost(agent: FakeAcpAgent, total: float, currency: str = "USD") -> None:
@@ -106,6 +113,52 @@ async def test_the_money_of_two_sessions_adds_up_and_ends_the_turns_of_both() ->
             assert waiting.result.by == "budget"
             assert {first.result.by, second.result.by} == {"budget"}
     assert spent.spent_usd == 15
+
+
+async def test_money_that_is_spent_exactly_in_many_pieces_is_used_up() -> None:
+    with agentrt.budget(usd=1) as spent:
+        for _ in range(10):
+            async with session_with(spending(0.1)) as (session, _):
+                await session.run("work")
+        assert spent.spent_usd < 1  # as floats add up
+        assert spent.exceeded == "usd"
+
+
+@pytest.mark.parametrize("wrong", [-100.0, -1e308, 1e308])
+async def test_wrong_money_of_an_agent_makes_nothing_smaller_and_is_charged_once(
+    wrong: float,
+) -> None:
+    with agentrt.budget(usd=2**53) as spent:
+        async with session_with(spending(3, wrong, 4)) as (session, _):
+            seen = []
+            for _ in range(3 if wrong < 0 else 2):
+                await session.run("work")
+                seen.append(spent.spent_usd)
+    assert seen == ([3, 3, 4] if wrong < 0 else [3, 2**53])
+    assert spent.exceeded == (None if wrong < 0 else "usd")
+
+
+@pytest.mark.parametrize("wrong", [-100, 10**25, int("9" * 4300)])
+async def test_wrong_tokens_of_an_agent_do_not_disturb_the_session(wrong: int) -> None:
+    with agentrt.budget(tokens=1000) as spent:
+        async with session_with(spending(tokens=wrong)) as (session, _):
+            assert (await session.run("work")).outcome == "completed"
+    assert spent.spent_tokens == (0 if wrong < 0 else 2**53)
+    assert spent.unmeasured == (frozenset({"tokens"}) if wrong < 0 else frozenset())
+
+
+async def test_a_budget_whose_block_was_left_limits_no_new_process() -> None:
+    claude = agentrt.agents.claude([sys.executable, str(RECORDING)])
+    async with agentrt.open_runtime() as runtime:
+        with agentrt.budget(usd=5):
+            session = await runtime.create(claude)
+            first = (await session.run("go")).text
+        assert session.agent.pid is not None
+        os.kill(session.agent.pid, signal.SIGKILL)
+        await until(lambda: session.state.phase == "dead")
+        second = (await session.run("go")).text
+    assert "--max-budget-usd=5.0" in first
+    assert "--max-budget-usd" not in second
 
 
 async def test_euros_are_not_added_to_dollars_and_that_is_reported() -> None:

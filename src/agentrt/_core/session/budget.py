@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 import trio
 from msgspec import Struct, structs
@@ -32,6 +32,7 @@ from ..model.events import ErrorInfo, Notice, Usage
 from ..model.turn import TurnMachine
 from .interfaces import Steps
 
+_Number = TypeVar("_Number", int, float)
 BudgetLimit = Literal["usd", "tokens", "turns", "seconds", "unmeasured"]
 
 _WORDS: Final = {
@@ -40,6 +41,13 @@ _WORDS: Final = {
     "turns": "{} turns",
     "seconds": "{:g} s",
 }
+
+
+_ROUNDING: Final = 1e-9
+"""The part of a limit in money that may be missing when it is reached: ten times 0.1 is below 1."""
+
+_MAX_REPORTED: Final = 2**53
+"""The most that is charged for one report. Numbers up to it are exact in JSON."""
 
 
 class BudgetStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -252,17 +260,19 @@ class Budget:
             return
         self._spent_usd += usd
         self._spent_tokens += tokens
-        if self.usd is not None and self._spent_usd >= self.usd:
+        if self.usd is not None and self._spent_usd >= self.usd * (1 - _ROUNDING):
             self._exceed("usd")
         elif self.tokens is not None and self._spent_tokens >= self.tokens:
             self._exceed("tokens")
 
     def miss(self, names: Iterable[str]) -> frozenset[str]:
         """Record that a turn has ended without reporting these; return the limits they concern."""
+        if self._left_at is not None:
+            return frozenset()
         limited = {name for name in names if getattr(self, name) is not None}
         new = limited - self._unmeasured
         self._unmeasured |= limited
-        if limited and self._stops and self._left_at is None:
+        if limited and self._stops:
             self._exceed("unmeasured")
         return frozenset(new)
 
@@ -353,13 +363,15 @@ def budget_from(text: str | None) -> Budget | None:
 def money_left(own: tuple[Budget, ...]) -> Callable[[], float | None]:
     """Return a function that returns the money left, in USD, of the tightest of these budgets.
 
-    That is `own`, the budgets of a session, and those around the current task. None: no limit.
+    That is `own`, the budgets of a session, and those around the current task until their blocks
+    are left. None: no limit.
     """
     budgets = (*_budgets.get(), *own)
 
     def left() -> float | None:
         """Return the money left of the tightest budget now, in USD."""
-        return min((each.left_usd for each in budgets if each.left_usd is not None), default=None)
+        counting = [each.left_usd for each in budgets if each._left_at is None]
+        return min((usd for usd in counting if usd is not None), default=None)
 
     return left
 
@@ -403,7 +415,7 @@ class UsageMeter:
     def total(self, usage: Usage) -> tuple[float, int]:
         """Take a session's totals; return the money and the tokens to charge."""
         usd, tokens = 0.0, 0
-        cost, count = _cost(usage), usage.total_tokens
+        cost, count = _cost(usage), _charged(usage.total_tokens)
         if cost is not None:
             if self._usd is not None:
                 usd = cost - self._usd if cost >= self._usd else cost
@@ -442,15 +454,26 @@ class UsageMeter:
 
 def _cost(usage: Usage) -> float | None:
     """Return the cost in USD; None if it is unknown or in another currency."""
-    return usage.cost if usage.currency in (None, "USD") else None
+    return _charged(usage.cost) if usage.currency in (None, "USD") else None
 
 
 def _tokens(usage: Usage) -> int | None:
     """Return the tokens of a turn: the total, else input and output; None if none are known."""
     if usage.total_tokens is not None:
-        return usage.total_tokens
-    parts = [n for n in (usage.input_tokens, usage.output_tokens) if n is not None]
-    return sum(parts) if parts else None
+        return _charged(usage.total_tokens)
+    parts = [_charged(each) for each in (usage.input_tokens, usage.output_tokens)]
+    known = [each for each in parts if each is not None]
+    return sum(known) if known else None
+
+
+def _charged(reported: _Number | None) -> _Number | None:
+    """Return the number to charge for a reported one: None, so unknown, if it is negative.
+
+    An agent can report any number; above `_MAX_REPORTED` it counts as that.
+    """
+    if reported is None or not reported >= 0:
+        return None
+    return min(reported, type(reported)(_MAX_REPORTED))
 
 
 class SessionBudgets:
