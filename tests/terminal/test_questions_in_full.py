@@ -274,6 +274,29 @@ async def test_nothing_typed_before_it_could_be_read_counts(autojump_clock: Mock
     assert asked.given == []
 
 
+@pytest.mark.parametrize("line", ["y", "Y ", "yes", "1", "n", "always", "d", "r"])
+async def test_an_answer_to_a_question_that_others_have_closed_is_no_prompt(
+    line: str, autojump_clock: MockClock
+) -> None:
+    asked = await Asked(ToolCall(input={"command": "ls"})).readable()
+    asked.asker.take(PermissionClosed(request="r", outcome="selected", option="no", by="user"))
+    assert asked.type(line) == [
+        "Not sent, because the question is closed; type it again to send it as a prompt."
+    ]
+    assert not asked.asker.answer(line)
+    assert asked.given == []
+
+
+@pytest.mark.parametrize("line", ["", "look at this", "yesterday", None])
+async def test_what_is_no_answer_is_a_prompt_also_after_a_closed_question(
+    line: str | None, autojump_clock: MockClock
+) -> None:
+    asked = await Asked(ToolCall(input={"command": "ls"})).readable()
+    asked.asker.take(PermissionClosed(request="r", outcome="cancelled"))
+    assert not asked.asker.answer(line)
+    assert not asked.asker.answer("y")
+
+
 async def test_the_questions_after_the_current_one_are_known(autojump_clock: MockClock) -> None:
     asked = await Asked(COMMAND).readable()
     for name in ("second", "third"):

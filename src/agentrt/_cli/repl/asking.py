@@ -23,7 +23,13 @@ from ..auditing import current_user
 from ..console import LineReader
 from ..session_view import SessionView
 from ..text import broken, one_line
-from .questions import OpenQuestion, PermissionQuestion, make_question, reject
+from .questions import (
+    OpenQuestion,
+    PermissionQuestion,
+    could_be_an_answer,
+    make_question,
+    reject,
+)
 from .view import View
 
 BAR = "  │ "
@@ -127,6 +133,8 @@ class Asker:
         self._subject: list[str] = []
         """The lines of the question, as they were shown last."""
         self._shown_at = 0.0
+        self._withdrawn = False
+        """True if a question was closed by others, until the next line is typed."""
         self._news = trio.Event()
         self._reading: trio.CancelScope | None = None
 
@@ -163,6 +171,7 @@ class Asker:
                     else "The request was withdrawn."
                 )
                 self._over()
+                self._withdrawn = True
         elif isinstance(event, ItemUpdated):
             self._renew(event.item)
             return
@@ -182,10 +191,17 @@ class Asker:
         """Take a line that was typed while a question is shown. Returns False if it is no answer.
 
         A line that was typed before the question could be read is not taken as its answer: it is
-        asked again. None (the end of the input) rejects.
+        asked again. One that was typed for a question that others have closed is no prompt. None
+        (the end of the input) rejects.
         """
+        withdrawn, self._withdrawn = self._withdrawn, False
         if self._current is None:
-            return False
+            late = withdrawn and line is not None and bool(line.strip()) and could_be_an_answer(line)
+            if late:
+                self._shows.line(
+                    "Not sent, because the question is closed; type it again to send it as a prompt."
+                )
+            return late
         request, question = self._current
         early = trio.current_time() - self._shown_at < READING_TIME_S
         if line is None:

@@ -207,6 +207,7 @@ class LineRepl(Repl):
                 return
             self.console.out.at_line_start = True  # the terminal echoed the Enter
             if asker.answer(line):
+                self.refresh()
                 continue
             if line.endswith("\\"):
                 text += line[:-1] + "\n"
