@@ -11,6 +11,12 @@ from test_usage import COMMANDS, subparsers
 from agentrt.telemetry import AuditRecord, read_audit
 from inside.command_line import main, make_parser
 
+WITHOUT_VERBS = {
+    *("acp", "agents", "attach", "audit", "completion", "config", "conformance", "doctor", "new"),
+    *("record", "replay", "rules", "sandbox", "serve"),
+}
+"""Commands that change no stored data, except through a session; `new` creates a project."""
+
 READING = {
     "checkpoints": {"list", "diff"},
     "nodes": {"list"},
@@ -39,6 +45,7 @@ def actions(audit: Path) -> list[AuditRecord]:
 def test_each_verb_is_known_to_change_something_or_not() -> None:
     parsers = subparsers(make_parser())
     verbs = {f"{name} {verb}" for name in COMMANDS for verb in subparsers(parsers[name])}
+    assert {name for name in COMMANDS if not subparsers(parsers[name])} == WITHOUT_VERBS
     reading = {f"{name} {verb}" for name, known in READING.items() for verb in known}
     assert verbs == reading | set(CHANGING)
 

@@ -61,6 +61,12 @@ async def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         nursery.cancel_scope.cancel()
 
 
+async def until_running(session: agentrt.Session) -> None:
+    with trio.fail_after(30):
+        while session.state.turn is None:  # noqa: ASYNC110
+            await trio.sleep(0.01)
+
+
 CHANGES: dict[type[Struct], tuple[dict[str, Any], str]] = {
     c.Prompt: ({"content": TEXT}, "prompt"),
     c.Retell: ({}, "send_history"),
@@ -125,9 +131,7 @@ async def test_a_fork_that_is_refused_is_recorded(
         session = await there.session()
         await session.run("hi")
         await there.tab.ok("prompt", session=session.id, content=WORK)
-        with trio.fail_after(30):
-            while session.state.turn is None:  # noqa: ASYNC110
-                await trio.sleep(0.01)
+        await until_running(session)
         assert await there.tab.refused("session", op="fork", session=session.id) == "busy"
         await there.tab.ok("session", op="close", session=session.id)
         await there.tab.ok("session", op="delete", session=session.id)
@@ -145,10 +149,8 @@ async def test_who_closed_a_session_also_cancelled_its_turn(
 ) -> None:
     async with scene(tmp_path, monkeypatch) as there:
         session = await there.session()
-        running = session.submit("run sleep 60")
-        with trio.fail_after(30):
-            while not running.id:  # noqa: ASYNC110
-                await trio.sleep(0.01)
+        session.submit("run sleep 60")
+        await until_running(session)
         await there.tab.ok("session", op="close", session=session.id)
     [end] = [each for each in read_audit(there.audit) if each.kind == "turn"]
     assert (end.outcome, end.by, end.who, end.via) == ("cancelled", "caller", *ORIGIN)

@@ -1015,10 +1015,11 @@ def _seconds(text: str) -> float | str:
 
 
 _MAX_DIGITS: Final = 18
+"""Digits of a whole number: a database takes no more."""
 
 
 def _count(text: str) -> int:
-    """Parse a whole number of 1 or more that a database can take."""
+    """Parse a whole number of 1 or more."""
     if not text.isdecimal() or len(text) > _MAX_DIGITS or int(text) < 1:
         raise argparse.ArgumentTypeError(
             f"{text:.40} is not a whole number of 1 or more, with at most {_MAX_DIGITS} digits"

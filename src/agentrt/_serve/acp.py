@@ -116,6 +116,9 @@ JSONRPC_CODES: Final = {
 LISTED_SESSIONS: Final = 200
 """Sessions on a page of `session/list`: the newest are on the first page."""
 
+MAX_SERVERS_BYTES: Final = 256 * 1024
+"""Maximum size of the MCP servers that a client gives to one session."""
+
 LOGIN: Final = {
     "id": "agent",
     "name": "The agent's own login",
@@ -319,7 +322,7 @@ class AcpViewer(DialectViewer):
                 )
             fields = yield from carry_out(self._hub, self._client, command)
         else:
-            job = new_session(self._hub, self._client, command, params.mcp_servers)
+            job = new_session(self._hub, self._client, command, _bounded(params.mcp_servers))
             fields = yield from self._client.wait(job)
         self._opened(id, self._hub.feed(fields["session"]), params.cwd)
 
@@ -360,7 +363,7 @@ class AcpViewer(DialectViewer):
         if is_elsewhere(self._hub, command):
             fields = yield from carry_out(self._hub, self._client, command)
         else:
-            job = fork_session(self._hub, self._client, command, params.mcp_servers)
+            job = fork_session(self._hub, self._client, command, _bounded(params.mcp_servers))
             fields = yield from self._client.wait(job)
         self._opened(id, self._hub.feed(fields["session"]), params.cwd)
 
@@ -381,7 +384,7 @@ class AcpViewer(DialectViewer):
         resolved = None if roots is None else self._hub.folders.resolve_all(roots)
         yield from self._find(session)
         feed = yield from self._hub.known(client, session, None)
-        client.mcp_servers[session] = mcp_servers
+        client.mcp_servers[session] = _bounded(mcp_servers)
         if resolved is not None:
             client.roots[session] = resolved
         return feed
@@ -826,6 +829,20 @@ _GREETING_2: Final[JsonObject] = {
     "_meta": {"steering": {"supported": True}, "agentrt": {"forkAt": True}},
 }
 """The answer to `initialize` in version 2."""
+
+
+def _bounded(mcp_servers: list[JsonObject]) -> list[JsonObject]:
+    """Return the MCP servers that a client gives to a session.
+
+    Raises `CommandRefused` if they are too large to be kept for each session.
+    """
+    size = len(rpc.encode_line(mcp_servers))
+    if size > MAX_SERVERS_BYTES:
+        raise CommandRefused(
+            "bad_request",
+            f"`mcpServers` has at most {MAX_SERVERS_BYTES:,} bytes as JSON, not {size:,}",
+        )
+    return mcp_servers
 
 
 def _listed(info: SessionInfo) -> JsonObject:

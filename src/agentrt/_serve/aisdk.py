@@ -263,8 +263,10 @@ class AiViewer(DialectViewer):
 
     def _introduce(self, body: Body) -> None:
         """Identify the client and register its tools: all chats of a connection share them."""
-        offers = self._client.offers
         back = body.client is not None and not self._known
+        if not back and not body.tools:
+            return
+        offers = self._client.offers
         if back:
             self._known = True
             self._host.recognise(f"ai:{body.client}")

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, KeysView, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -36,6 +36,12 @@ from .viewer import Viewer
 
 REMEMBERED_ANSWERS: Final = 512
 """Number of answers remembered for each client: more than a client can have running."""
+
+MAX_TOOLS: Final = 64
+"""Maximum number of tools that a client offers."""
+
+MAX_TOOLS_BYTES: Final = 256 * 1024
+"""Maximum size of the tools that a client offers, as JSON. They are kept until it is forgotten."""
 
 MAX_JOBS: Final = 32
 """Maximum running commands of one client: most end immediately, opening a session does not."""
@@ -103,6 +109,25 @@ class _Answer(Struct):
     looks: bool = False
 
 
+def encoded_offers(tools: Iterable[ToolOffer]) -> dict[str, bytes]:
+    """Return the tools that a client offers, encoded, by name.
+
+    Raises `CommandRefused` if they are too many or too large.
+    """
+    offers = {tool.name: msgspec.json.encode(tool) for tool in tools}
+    size = sum(map(len, offers.values()))
+    if len(offers) > MAX_TOOLS or size > MAX_TOOLS_BYTES:
+        raise CommandRefused(
+            "limit",
+            f"a client offers at most {MAX_TOOLS} tools with {MAX_TOOLS_BYTES:,} bytes in all,"
+            f" not {len(offers)} with {size:,}",
+        )
+    return offers
+
+
+_decode_offer: Final = msgspec.json.Decoder(ToolOffer).decode
+
+
 class Client:
     """One client.
 
@@ -119,8 +144,7 @@ class Client:
         answered: Iterable[CommandAnswer] = (),
     ) -> None:
         self.viewer: Viewer | None = None
-        self.offers: dict[str, ToolOffer] = {}
-        self.tools: tuple[Tool, ...] = ()
+        self._offers: dict[str, bytes] = {}  # encoded, which takes a twentieth of the memory
         self.calls = ClientTools()
         self.mcp_servers: dict[str, Sequence[JsonObject]] = {}
         """By session: the MCP servers for its agent when this client has it reopened."""
@@ -159,14 +183,32 @@ class Client:
         return "another server" if self.viewer is None else self.viewer.via
 
     def offer(self, tools: Iterable[ToolOffer]) -> None:
-        """Replace the tools that the client runs. The sessions that it opens get them."""
+        """Replace the tools that the client runs. The sessions that it opens get them.
+
+        Raises `CommandRefused`, and keeps the earlier ones, if they are too many or too large.
+        """
+        offers = encoded_offers(tools)
+        self._offers = offers
+        self.calls.offer(offers)
+
+    @property
+    def tool_names(self) -> KeysView[str]:
+        """The names of the tools that the client runs."""
+        return self._offers.keys()
+
+    @property
+    def offers(self) -> dict[str, ToolOffer]:
+        """The tools that the client runs, by name; a new dict each time."""
+        return {name: _decode_offer(offer) for name, offer in self._offers.items()}
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The client's tools for a session; new objects each time."""
         deadline = self._runtime.limits.client_tool_timeout_s
-        self.offers = {tool.name: tool for tool in tools}
-        self.tools = tuple(
+        return tuple(
             self.calls.make(tool.name, tool.description, tool.input_schema, deadline=deadline)
             for tool in self.offers.values()
         )
-        self.calls.offer(self.offers)
 
     def join(self, viewer: Viewer) -> None:
         """Take a new connection, which replaces an older one."""

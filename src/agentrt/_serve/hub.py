@@ -667,12 +667,12 @@ class Hub:
         client.leave()
         if not client.can_return:
             client.end()
-        if client.offers:
+        if client.tool_names:
             announce(self.runtime, client, tuple(client.away), there=False)
 
     def arrived(self, client: Client, session: str) -> None:
         """Note that a client views a session."""
-        if client.offers and not self.is_open(session):
+        if client.tool_names and not self.is_open(session):
             client.away.add(session)
             announce(self.runtime, client, [session], there=True)
 

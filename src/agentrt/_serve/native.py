@@ -27,7 +27,7 @@ from ..errors import AgentrtError
 from ..lowlevel import CommandFields, CommandRefused, Steps
 from . import commands as c
 from .answers import ack, as_refusal, encode, refusal
-from .client import Client
+from .client import Client, encoded_offers
 from .commands import Beat, Hello, Malformed, decode
 from .feed import BATCH_BYTES, BATCH_EVENTS, Feed
 from .frames import largest
@@ -100,6 +100,10 @@ class NativeViewer(Viewer):
             raise Malformed(hello.id, "forbidden", "a viewer offers no tools")
         if len({offer.name for offer in hello.tools}) < len(hello.tools):
             raise Malformed(hello.id, "bad_request", "two of the tools have the same name")
+        try:
+            encoded_offers(hello.tools)
+        except CommandRefused as error:
+            raise Malformed(hello.id, error.code, error.message) from None
         self.client_name = hello.name
         self._client = self._hub.recognise(self, hello.client)
         self._client.offer(hello.tools)

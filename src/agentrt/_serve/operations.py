@@ -295,7 +295,7 @@ class CommandRun:
         self._error = remote.error
         if given is CommandEvent.ROW_ANSWERED:
             self._fields = fields_of(remote.answer)
-            if client.offers and not isinstance(command, NOT_OPENING):
+            if client.tool_names and not isinstance(command, NOT_OPENING):
                 client.away.add(self._fields.get("session") or session_of(command))
         return given
 

@@ -278,13 +278,13 @@ class Sessions:
         feed = self._hub.feeds.get(id)
         if feed is None:
             return False
-        items, offers = feed.log.state.items, self._client().offers
+        items, names = feed.log.state.items, self._client().tool_names
         found = items.values() if item is None else filter(None, [items.get(item)])
         return any(
             each.status == "waiting"
             and each.tool is not None
             and each.tool.owner == "client"
-            and each.tool.name in offers
+            and each.tool.name in names
             for each in found
         )
 

@@ -32,6 +32,8 @@ from .questions import (
 )
 from .view import View
 
+LATE = "Not sent, because the question is closed; type it again to send it as a prompt."
+
 BAR = "  │ "
 """Precedes each row with text from the agent, so that none can look like one of agentrt's."""
 
@@ -196,12 +198,10 @@ class Asker:
         """
         withdrawn, self._withdrawn = self._withdrawn, False
         if self._current is None:
-            late = withdrawn and line is not None and bool(line.strip()) and could_be_an_answer(line)
-            if late:
-                self._shows.line(
-                    "Not sent, because the question is closed; type it again to send it as a prompt."
-                )
-            return late
+            if not withdrawn or not line or not line.strip() or not could_be_an_answer(line):
+                return False
+            self._shows.line(LATE)
+            return True
         request, question = self._current
         early = trio.current_time() - self._shown_at < READING_TIME_S
         if line is None:

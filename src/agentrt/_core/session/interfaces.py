@@ -137,7 +137,7 @@ class CoreHost(Protocol):
 
 
 class ViewerAction(Struct, frozen=True, kw_only=True):
-    """A change that a client, or the user at the terminal, made to a session."""
+    """A change by a client, by the user at the terminal or by a subcommand."""
 
     name: str
     """The name of the change, such as `rename` or `set_mode`."""

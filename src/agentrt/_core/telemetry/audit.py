@@ -55,12 +55,12 @@ class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     time: float
     """The time, in seconds since the Unix epoch."""
     session: str
-    """The id of the session."""
+    """The id of the session; empty for a change that concerns none."""
     agent: str
-    """The name of the agent."""
+    """The name of the agent; empty for a change by a subcommand."""
     kind: AuditKind
-    """`session` (opened or closed), `prompt` (sent to the agent), `action` (a change by a client or
-    by the user at the terminal), `decision` (about a request), `call` (a tool call that has ended),
+    """`session` (opened or closed), `prompt` (sent to the agent), `action` (a change by a client, by
+    the user at the terminal or by a subcommand), `decision` (about a request), `call` (a tool call that has ended),
     `turn` (ended) or `notice`.
     """
     turn: str | None = None
