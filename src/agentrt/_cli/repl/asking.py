@@ -189,6 +189,13 @@ class Asker:
         with at_terminal():
             return self._answer(line)
 
+    def _is_late(self, line: str | None) -> bool:
+        """Return True for a line that was an answer to a question which is closed, and report it."""
+        if not line or not line.strip() or not could_be_an_answer(line):
+            return False
+        self._shows.line(LATE)
+        return True
+
     def _answer(self, line: str | None) -> bool:
         """Take a line that was typed while a question is shown. Returns False if it is no answer.
 
@@ -198,10 +205,7 @@ class Asker:
         """
         withdrawn, self._withdrawn = self._withdrawn, False
         if self._current is None:
-            if not withdrawn or not line or not line.strip() or not could_be_an_answer(line):
-                return False
-            self._shows.line(LATE)
-            return True
+            return withdrawn and self._is_late(line)
         request, question = self._current
         early = trio.current_time() - self._shown_at < READING_TIME_S
         if line is None:

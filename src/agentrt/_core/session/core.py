@@ -296,7 +296,7 @@ class SessionCore:
         self._stepped: TurnMachine | None = None
         """The turn that ran at the end of the last step."""
         self._closed_from = NO_ORIGIN
-        """Who closes the session, if `ask_close` was called."""
+        """The origin of the close, if `ask_close` was called."""
         self._discards = False
         """True if closing drops prompts that a store would keep."""
         self._asked: list[PermissionOpened] = []

@@ -59,9 +59,9 @@ class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     agent: str
     """The name of the agent; empty for a change by a subcommand."""
     kind: AuditKind
-    """`session` (opened or closed), `prompt` (sent to the agent), `action` (a change by a client, by
-    the user at the terminal or by a subcommand), `decision` (about a request), `call` (a tool call that has ended),
-    `turn` (ended) or `notice`.
+    """`session` (opened or closed), `prompt` (sent to the agent), `action` (a change by a client,
+    by the user at the terminal or by a subcommand), `decision` (about a request), `call` (a tool
+    call that has ended), `turn` (ended) or `notice`.
     """
     turn: str | None = None
     """The turn that was running."""
