@@ -190,7 +190,7 @@ class Asker:
             return self._answer(line)
 
     def _is_late(self, line: str | None) -> bool:
-        """Return True for a line that was an answer to a question which is closed, and report it."""
+        """Return True, and say so, if a line answers a question that is closed."""
         if not line or not line.strip() or not could_be_an_answer(line):
             return False
         self._shows.line(LATE)
