@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,9 +15,10 @@ from wire_client import WireClient
 
 from agentrt import Limits
 from agentrt.errors import StoreUnavailable
-from agentrt.store import open_store
+from agentrt.store import LoadedSession, open_store
 from agentrt.testing import open_fake_runtime
 from inside.server import Hub
+from inside.store import SqliteReader
 from journal.kit import RESUMES, abandoned
 from runtime.fakes import Incarnations, Script, asking, echo
 
@@ -71,6 +73,34 @@ async def test_a_prompt_opens_it_and_everybody_who_looks_sees_each_event_once(pa
         assert len(stage.agents.processes) == 1
         while [listed["phase"] for listed in tabs[0].client.sessions] == ["stored"]:
             await tabs[0].news()
+
+
+async def test_nothing_more_is_read_for_a_client_that_has_left(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [await left(path, f"n{number}") for number in range(4)]
+    load, loaded = SqliteReader.load, list[str]()
+    begun, free = trio.Event(), threading.Event()
+
+    def slow(self: SqliteReader, session: str, last: int | None = None) -> LoadedSession | None:
+        loaded.append(session)
+        trio.from_thread.run_sync(begun.set)
+        assert free.wait(60)
+        return load(self, session, last)
+
+    async with stored_stage(path, echo) as stage:
+        monkeypatch.setattr(SqliteReader, "load", slow)
+        tabs = [stage.connect(ids[0]), stage.connect(), stage.connect()]
+        for tab, id in zip(tabs[1:], ids[1:], strict=False):
+            await tab.answer(tab.wire.hello_id)
+            tab.wire.attach(id)
+        await begun.wait()
+        for tab in tabs:
+            tab.cut()
+        free.set()
+        stays = stage.connect()
+        await stays.answer(stays.wire.attach(ids[-1]))
+        assert set(loaded) == {loaded[0], ids[-1]}
 
 
 async def test_the_turns_before_those_of_the_snapshot_are_read_without_an_agent(

@@ -7,7 +7,8 @@ that this server has seen, running or answered; `_unstored` those that were carr
 answers could not be stored; and the store has the answers of other servers and of earlier ones.
 
 A request is a generator of steps (`serve`). It runs synchronously until it has to wait for a job;
-from then on a task continues it, which does not end with the connection.
+from then on a task continues it, which does not end with the connection, unless the request only
+shows something to that connection.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import hashlib
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, KeysView, Sequence
+from contextlib import closing
 from typing import Final, TypeAlias
 
 import msgspec
@@ -168,6 +170,7 @@ class Client:
             room.remember(self, id, len(each.frame or b""))
         self._unstored: OrderedDict[str, Unstored] = OrderedDict()
         self._jobs = 0
+        self._looks: set[trio.CancelScope] = set()
         self.order = CommandOrder()
         self._order_changed = trio.lowlevel.ParkingLot()
 
@@ -220,6 +223,8 @@ class Client:
     def leave(self) -> None:
         """Handle the end of its connection; its running commands continue."""
         self.viewer = None
+        for scope in self._looks:
+            scope.cancel()
         self.calls.disconnect(self._grace)
 
     def seen(self, command: ViewerCommand, reply: Reply, *, elsewhere: bool = False) -> bool:
@@ -343,21 +348,29 @@ class Client:
         while len(self._unstored) > REMEMBERED_ANSWERS:
             self._unstored.popitem(last=False)
 
-    def serve(self, steps: Steps[None]) -> None:
+    def serve(self, steps: Steps[None], *, looks: bool = False) -> None:
         """Carry out a request until it has to wait; then a task continues it, whatever happens to
         the connection. The steps handle their own errors. The client is the origin of whatever they
         change.
+
+        `looks`: they only show something to this connection, and end with it.
         """
         who, via = self.who, self.via
         with answering(who, via):
             job = next(steps, None)
         if job is not None:
             self._jobs += 1
-            self._runtime.start_soon(self._serve, steps, job, who, via)
+            scope = trio.CancelScope()
+            if looks:
+                self._looks.add(scope)
+            self._runtime.start_soon(self._serve, steps, job, who, via, scope)
 
-    async def _serve(self, steps: Steps[None], job: Job | None, who: str, via: str) -> None:
-        with answering(who, via):
+    async def _serve(
+        self, steps: Steps[None], job: Job | None, who: str, via: str, scope: trio.CancelScope
+    ) -> None:
+        with scope, answering(who, via), closing(steps):
             await self._finish(steps, job)
+        self._looks.discard(scope)
 
     async def _finish(self, steps: Steps[None], job: Job | None) -> None:
         """Continue a request after each of its waits, until it ends.

@@ -117,7 +117,7 @@ class NativeViewer(Viewer):
                 unread.append(known)
             else:
                 self._follow_known(known, given)
-        self._client.serve(self._greet(self._client, hello.id, unread, given))
+        self._client.serve(self._greet(self._client, hello.id, unread, given), looks=True)
 
     def _greet(
         self, client: Client, id: str, unread: list[c.Known], given: dict[str, str]
@@ -238,7 +238,7 @@ class NativeViewer(Viewer):
         if client is None:
             raise Malformed(command.id, "bad_request", "the first frame must be `hello`")
         if isinstance(command, _LOOKS):  # repeated on another connection, it is carried out there
-            client.serve(self._look(client, command))
+            client.serve(self._look(client, command), looks=True)
         elif not client.seen(command, self.reply):
             client.serve(answer(self._hub, client, command))
 
