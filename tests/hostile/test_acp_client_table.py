@@ -19,7 +19,7 @@ import agentrt
 from faults.quick import mostly_slow
 
 from .bad_agent import Agent, Message
-from .kit import LADDER, SHORT, bad_session, notices, told, until, works
+from .kit import BOUND, LADDER, SHORT, bad_session, notices, told, until, works
 
 # --- what is said
 
@@ -315,31 +315,101 @@ async def test_ignores_cancel() -> None:
         await works(session)  # on another process
 
 
-async def test_cancels_every_prompt_after_a_cancel() -> None:
-    """The first prompt after the cancel is lost; it is reported, and the next one works."""
+SAID = (
+    *("nothing", "text", "white space", "thoughts", "image", "plan"),
+    *("tool call that has ended", "tool call that runs", "usage", "mode", "title", "commands"),
+    *("unknown update", "error"),
+)
+"""What an agent may say before it ends a prompt as cancelled that nobody cancelled."""
 
-    def take(agent: Agent, message: Message) -> None:
-        if message.get("method") == "session/prompt" and getattr(agent, "stuck", False):
-            agent.insert(message)
-            agent.end(message, "cancelled")
-        else:
-            type(agent).take(agent, message)
+
+def take_and_cancel(agent: Agent, message: Message) -> None:
+    """End every prompt as cancelled from the one that names what is said before each end."""
+    if message.get("method") == "session/prompt":
+        name, _, kind = message["params"]["prompt"][0]["text"].partition(": ")
+        if name == "brick":
+            agent.says = kind
+    if message.get("method") != "session/prompt" or not hasattr(agent, "says"):
+        type(agent).take(agent, message)
+        return
+    kind, number = agent.says, len(agent.heard)
+    agent.insert(message)
+    if kind == "text":
+        agent.say(f"I begin with number {number}")
+        agent.say(" and the rest.")
+    elif kind == "white space":
+        agent.say(" \n\t")
+    elif kind == "thoughts":
+        agent.update("agent_thought_chunk", content={"type": "text", "text": "The user wants"})
+    elif kind == "image":
+        image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+        agent.update("agent_message_chunk", content=image)
+    elif kind == "plan":
+        step = {"content": "Look", "priority": "high", "status": "pending"}
+        agent.update("plan", entries=[step])
+    elif "tool call" in kind:
+        status = "completed" if "ended" in kind else "in_progress"
+        agent.update("tool_call", toolCallId=f"call_{number}", title="Read", status=status)
+    elif kind == "usage":
+        agent.update("usage_update", used=10 + number, size=1000)
+    elif kind == "mode":
+        agent.update("current_mode_update", currentModeId=f"m{number % 2}")
+    elif kind == "title":
+        agent.update("session_info_update", title=f"Talk {number}")
+    elif kind == "commands":
+        agent.update("available_commands_update", availableCommands=[])
+    elif kind == "unknown update":
+        agent.update("weather_update", weather="fine")
+    if kind == "error":
+        agent.refuse(message, -32800, "Request cancelled")
+    else:
+        agent.end(message, "cancelled")
+
+
+def obey(agent: Agent, prompt: Message) -> None:
+    """Work until the cancel comes, and end the prompt then."""
+    agent.say("working")
+    agent.wait_for("session/cancel")
+    agent.end(prompt, "cancelled")
+
+
+async def cancel_a_turn(session: agentrt.Session) -> None:
+    async with session.prompt("misbehave", check=False) as turn:
+        await anext(turn)
+        turn.cancel()
+
+
+@pytest.mark.parametrize("before", ["never cancelled", "cancelled", "has answered since"])
+async def test_cancels_prompts_that_nobody_has_cancelled(before: str) -> None:
+    """Each end names the agent. Behind a cancel one is enough to replace it, else two in a row."""
+    async with bad_session(misbehave=obey, take=take_and_cancel, bound=4 * BOUND) as session:
+        for said in SAID:
+            stuck = (await notices(session)).count("cancel_stuck")
+            if before != "never cancelled":
+                await cancel_a_turn(session)
+            if before == "has answered since":
+                await works(session)
+            prompts = [f"brick: {said}", "are you there?"]
+            for prompt in prompts[: 1 if before == "cancelled" else 2]:
+                assert (await notices(session)).count("cancel_stuck") == stuck, said
+                lost = await session.run(prompt, check=False)
+                assert (lost.outcome, lost.by) == ("cancelled", "agent"), said
+            await works(session)  # on another process
+            assert (await notices(session)).count("cancel_stuck") == stuck + 1, said
+
+
+async def test_cancels_a_prompt_now_and_then() -> None:
+    """Such an agent is kept, since the prompts in between are answered."""
 
     def misbehave(agent: Agent, prompt: Message) -> None:
-        agent.say("working")
-        while agent.receive().get("method") != "session/cancel":
-            pass
-        agent.stuck = True
+        agent.say("I have begun")
         agent.end(prompt, "cancelled")
 
-    async with bad_session(misbehave=misbehave, take=take) as session:
-        async with session.prompt("misbehave", check=False) as turn:
-            await anext(turn)
-            turn.cancel()
-        lost = await session.run("are you there?", check=False)
-        assert (lost.outcome, lost.by) == ("cancelled", "agent")
-        await works(session)  # on another process
-        assert (await notices(session)).count("cancel_stuck") == 1
+    async with bad_session(misbehave=misbehave) as session:
+        for _ in range(3):
+            assert (await session.run("misbehave", check=False)).by == "agent"
+            await works(session)
+        assert await notices(session) == []
 
 
 @pytest.mark.parametrize(

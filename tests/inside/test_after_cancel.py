@@ -42,9 +42,27 @@ def test_each_end_has_a_next_state_until_the_process_is_broken() -> None:
     assert all(set(row) == set(PromptEnd) for row in TABLE.values())
 
 
-@given(st.lists(st.sampled_from([end for end in PromptEnd if end is not E.STOPPED])))
-def test_a_process_that_was_never_cancelled_is_never_found_broken(ends: list[PromptEnd]) -> None:
+CANCELLED = (E.STOPPED, E.CANCELLED_UNASKED)
+
+
+@given(st.lists(st.sampled_from([end for end in PromptEnd if end not in CANCELLED])))
+def test_a_process_of_which_no_turn_was_cancelled_is_never_found_broken(
+    ends: list[PromptEnd],
+) -> None:
     assert ended(*ends).readiness is Readiness.SOUND
+
+
+@given(st.lists(st.sampled_from(PromptEnd)))
+def test_a_second_turn_in_a_row_that_the_agent_cancels_shows_that_it_is_broken(
+    ends: list[PromptEnd],
+) -> None:
+    assert ended(*ends, *[E.CANCELLED_UNASKED] * 2).readiness is Readiness.BROKEN
+
+
+@given(st.lists(st.sampled_from([E.ANSWERED, E.NO_OUTPUT])))
+def test_a_turn_that_the_agent_cancels_shows_nothing_alone(ends: list[PromptEnd]) -> None:
+    process = ended(*ends, E.CANCELLED_UNASKED, E.ANSWERED, E.CANCELLED_UNASKED, E.ANSWERED)
+    assert process.readiness is Readiness.WATCHED
 
 
 @pytest.mark.parametrize("end", [end for end in E if end not in (E.STOPPED, E.ANSWERED, E.UNCLEAR)])
@@ -134,13 +152,9 @@ def test_a_new_answer_is_an_answer() -> None:
     assert stopped().end("and Italy?", "Rome.") is E.ANSWERED
 
 
-def test_a_cancelled_end_without_an_answer_is_no_answer() -> None:
-    assert stopped().end("and Italy?", outcome="cancelled") is E.CANCELLED_UNASKED
-    assert stopped().end("and Italy?", "Rom", outcome="cancelled") is E.ANSWERED
-
-
 def test_an_end_without_output_is_no_answer_but_to_a_command() -> None:
     assert stopped().end("and Italy?") is E.NO_OUTPUT
+    assert stopped().end("and Italy?", " ", "\n\t") is E.NO_OUTPUT
     assert stopped().end("and Italy?", tool=True) is E.ANSWERED
     assert stopped().end("/compact") is E.ANSWERED
     assert stopped().end("and Italy?", outcome="refused") is E.ANSWERED

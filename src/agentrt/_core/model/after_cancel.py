@@ -1,8 +1,11 @@
 """Detection of agents that a cancel has broken: one state machine per process, without I/O.
 
-Some agents end a cancelled turn correctly and then answer no prompt any more: they end each one at
-once, as cancelled or with no output at all, or they deliver the answer to an earlier prompt.
-`AfterCancel` judges the turns after a cancel; a process that it finds broken must be replaced.
+Some agents end a cancelled turn correctly and then answer no prompt any more: they end each one as
+cancelled or with no output at all, or they deliver the answer to an earlier prompt. `AfterCancel`
+judges the turns after a cancel; a process that it finds broken must be replaced.
+
+An agent may also cancel a turn by itself. That counts as a cancel, so a second such turn in a row
+shows that the process is broken, whatever the agent has said or done in it.
 
 A wrong answer is recognized only by its text: it repeats, word for word, an answer that the session
 has already shown, or it comes with the text of an earlier prompt. An answer that was never shown
@@ -39,9 +42,11 @@ class Readiness(enum.Enum):
         __hash__ = object.__hash__  # implemented in C; members are singletons
 
     SOUND = "sound"
-    """It has not been sent a cancel."""
+    """None of its turns was cancelled."""
     CANCELLED = "cancelled"
-    """Its last turn was cancelled, or it has since given an answer that proves nothing."""
+    """Its last turn was cancelled, by agentrt or by the agent itself, or it has since given an
+    answer that proves nothing.
+    """
     WATCHED = "watched"
     """An earlier turn was cancelled, and it has answered since."""
     BROKEN = "broken"
@@ -58,7 +63,7 @@ class PromptEnd(enum.Enum):
     """agentrt ended the turn: by a cancel or because of a limit."""
     ANSWERED = "answered"
     CANCELLED_UNASKED = "cancelled"
-    """The agent cancelled it by itself, without an answer."""
+    """The agent cancelled it by itself."""
     NO_OUTPUT = "no_output"
     """The agent completed it without any output, and does not work in the background."""
     EARLIER_ANSWER = "earlier_answer"
@@ -73,6 +78,7 @@ TABLE: Final[dict[Readiness, dict[PromptEnd, Readiness]]] = {
     Readiness.SOUND: {
         **dict.fromkeys(PromptEnd, Readiness.SOUND),
         PromptEnd.STOPPED: Readiness.CANCELLED,
+        PromptEnd.CANCELLED_UNASKED: Readiness.CANCELLED,
     },
     Readiness.CANCELLED: {
         **dict.fromkeys(PromptEnd, Readiness.BROKEN),
@@ -83,6 +89,7 @@ TABLE: Final[dict[Readiness, dict[PromptEnd, Readiness]]] = {
     Readiness.WATCHED: {
         **dict.fromkeys(PromptEnd, Readiness.WATCHED),
         PromptEnd.STOPPED: Readiness.CANCELLED,
+        PromptEnd.CANCELLED_UNASKED: Readiness.CANCELLED,
         PromptEnd.EARLIER_PROMPT: Readiness.BROKEN,
     },
 }
@@ -101,7 +108,7 @@ class AfterCancel:
     """Judges the turns of one process, in order."""
 
     def __init__(self) -> None:
-        """Begin with a process that was not sent a cancel."""
+        """Begin with a process of which no turn was cancelled."""
         self.readiness = Readiness.SOUND
         self.echoes: list[str] = []
         """User messages that the agent has sent in the running turn, or pieces of them."""
@@ -111,7 +118,7 @@ class AfterCancel:
 
     @property
     def watches(self) -> bool:
-        """True if the end of the running turn can show that the process is broken."""
+        """True if the output of the running turn can show that the process is broken."""
         return self.readiness is not Readiness.SOUND
 
     def echoed(self, content: Sequence[Block]) -> None:
@@ -137,7 +144,7 @@ class _TurnText(Struct):
     calls: bool = False
     """True if the agent called a tool."""
     silent: bool = True
-    """True if nothing came from the agent."""
+    """True if nothing but white space came from the agent."""
 
 
 def prompt_end(
@@ -148,14 +155,12 @@ def prompt_end(
     *,
     reported_task: bool = False,
 ) -> PromptEnd:
-    """Classify the end of a turn that agentrt did not stop; the turn is the last one in `state`.
+    """Classify the end of a turn that neither side cancelled; the turn is the last one in `state`.
 
     `outcome` is the agent's, `echoes` are the user messages that it has sent, and `reported_task`
     is True if it has reported on background work since the turn before.
     """
     this, *earlier = _last_turns(state, turn)
-    if outcome == "cancelled" and not this.answer:
-        return PromptEnd.CANCELLED_UNASKED
     works = reported_task or _works_in_background(state)
     if outcome == "completed" and this.silent and not works and not this.prompt.startswith("/"):
         return PromptEnd.NO_OUTPUT
@@ -211,8 +216,8 @@ def _last_turns(state: SessionState, turn: str) -> list[_TurnText]:
         if item.type == "user":
             text.prompt = collapse_spaces(f"{plain_text(item.content)} {text.prompt}")
             continue
-        text.silent = False
         text.calls |= item.type == "tool"
         if item.type == "text":
             text.answer = collapse_spaces(f"{state.text(item.id)} {text.answer}")
+        text.silent &= item.type == "text" and not text.answer
     return list(found.values())

@@ -1338,7 +1338,10 @@ class SessionCore:
         """Classify the end of a turn that is still running."""
         if turn.verdict is not None:
             return PromptEnd.STOPPED
-        if not self._after_cancel.watches or (turn.denied and outcome == "cancelled"):
+        if outcome == "cancelled":
+            # Some agents report a turn with a denial as cancelled.
+            return PromptEnd.ANSWERED if turn.denied else PromptEnd.CANCELLED_UNASKED
+        if not self._after_cancel.watches:
             return PromptEnd.ANSWERED
         return prompt_end(
             self.log.state,
