@@ -66,7 +66,110 @@ def test_what_agents_report_has_a_cause(
     assert ErrorInfo(code, message, data).cause == cause
 
 
-@pytest.mark.parametrize("message", ["line 401 of the file", "took 429 ms", "1500 errors", "4010"])
+SAYINGS: dict[Cause, list[str]] = {
+    "overloaded": [
+        "UNAVAILABLE: The service is currently unavailable.",
+        "Gateway timeout",
+        "The selected model is at capacity",
+    ],
+    "network": [
+        "Could not resolve host: api.example.com",
+        "error sending request for url (https://api.example.com/v1/responses)",
+        "certificate has expired",
+        "self-signed certificate in certificate chain",
+        "unable to get local issuer certificate",
+        "Request timed out.",
+        "connect EHOSTUNREACH 192.0.2.1:443",
+        "dns error: failed to lookup address information",
+        "tls handshake eof",
+    ],
+    "auth": [
+        "Your refresh token has expired. Please log out and sign in again.",
+        "API key expired. Please renew the API key.",
+        "Missing API key",
+        "No API key found for provider example",
+        "You must be logged in",
+        "token expired or incorrect",
+    ],
+    "quota": [
+        "You've reached your monthly limit",
+        "Insufficient balance",
+        "Insufficient credits. Add more on the website",
+        "You have run out of credits",
+        "spending limit reached",
+    ],
+    "context_too_large": [
+        "input length and `max_tokens` exceed context limit: 199000 + 8000 > 200000",
+        "Request too large for m-5: Limit 30000, Requested 50000",
+        "Input is too long for requested model",
+        "prompt token count of 130000 exceeds the limit of 128000",
+        "This model's maximum context length is 128000 tokens",
+    ],
+    "model_unknown": [
+        "The model `m-9` does not exist or you do not have access to it.",
+        "models/m-9 is not found for API version v1beta",
+        "The requested model is not supported.",
+    ],
+    "refused": [
+        "Output blocked by content filtering policy",
+        "filtered due to the prompt triggering the content management policy",
+        "Candidate was blocked due to SAFETY",
+        "flagged as potentially violating our usage policy",
+    ],
+}
+"""What providers say, as agents pass it on."""
+
+
+@pytest.mark.parametrize("cause", SAYINGS)
+@pytest.mark.parametrize("data", [None, {"code": -32603}, {"error": {"code": 400}}])
+def test_what_providers_say_has_a_cause(cause: Cause, data: Any) -> None:
+    found = {words: cause_of("agent_error", words, data) for words in SAYINGS[cause]}
+    assert found == dict.fromkeys(found, cause)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"statusCode": 429},
+        {"statusCode": "429"},
+        {"error": {"code": "429"}},
+        {"details": '{"error": {"code": 429}}'},
+        {"details": ['{"error": "{\\"status\\": 429}"}']},
+    ],
+)
+def test_a_status_is_found_as_a_number_a_text_and_in_json_that_is_a_text(data: Any) -> None:
+    assert cause_of("agent_error", "it failed", data) == "rate_limit"
+
+
+@pytest.mark.parametrize("nested", ['{"a":' * 600, '{"\ud800', "{bad", "{" + "x" * 10_000])
+def test_a_text_that_is_no_json_has_no_status(nested: str) -> None:
+    assert cause_of("agent_error", "it failed", {"details": nested}) is None
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "429 status code (no body)",
+        "HTTP/1.1 429",
+        "last status: 429",
+        "Request failed with status code 429",
+        "the server responded with a status of 429",
+        '{"error":{"code":429}}',
+        "API Error (429 x)",
+    ],
+)
+def test_a_status_in_a_message_is_found(message: str) -> None:
+    assert cause_of("agent_error", message) == "rate_limit"
+    assert cause_of("agent_error", message.replace("429", "522")) == "overloaded"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        *("line 401 of the file", "took 429 ms", "1500 errors", "4010"),
+        *("error in line 429", "Tool failed: exit code 1, error at a.py:500"),
+    ],
+)
 def test_a_number_in_a_message_is_no_status(message: str) -> None:
     assert cause_of("agent_error", message) is None
 

@@ -8,7 +8,10 @@ more reliable than a status, the status, and other phrases.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
 
 Cause: TypeAlias = Literal[
     "auth",
@@ -95,10 +98,19 @@ SERVERS: Final = frozenset({"server_error", "internal_server_error"})
 SURE: Final[tuple[tuple[str, Cause], ...]] = (
     ("prompt is too long", "context_too_large"),
     ("context_length_exceeded", "context_too_large"),
-    ("maximum context length", "context_too_large"),
     ("context window", "context_too_large"),
+    ("context length", "context_too_large"),
+    ("context limit", "context_too_large"),
     ("input token count", "context_too_large"),
+    ("prompt token count", "context_too_large"),
+    ("input is too long", "context_too_large"),
+    ("request too large", "context_too_large"),
     ("credit balance", "quota"),
+    ("insufficient balance", "quota"),
+    ("insufficient credits", "quota"),
+    ("out of credits", "quota"),
+    ("monthly limit", "quota"),
+    ("spending limit", "quota"),
     ("insufficient_quota", "quota"),
     ("exceeded your current quota", "quota"),
     ("usage limit", "quota"),
@@ -116,7 +128,12 @@ SURE: Final[tuple[tuple[str, Cause], ...]] = (
     ("no such model", "model_unknown"),
     ("overloaded", "overloaded"),
     ("content policy", "refused"),
+    ("content filter", "refused"),
     ("content_filter", "refused"),
+    ("content management policy", "refused"),
+    ("blocked due to safety", "refused"),
+    ("usage policy", "refused"),
+    ("usage policies", "refused"),
 )
 """Phrases in messages that determine the cause more exactly than the accompanying status."""
 
@@ -133,6 +150,7 @@ STATUSES: Final[dict[int, Cause]] = {
     502: "overloaded",
     503: "overloaded",
     504: "overloaded",
+    **dict.fromkeys(range(520, 528), "overloaded"),  # Cloudflare's, about the server behind it
     529: "overloaded",
 }
 """The causes of HTTP statuses."""
@@ -148,18 +166,45 @@ WORDS: Final[tuple[tuple[str, Cause], ...]] = (
     ("unauthenticated", "auth"),
     ("authentication", "auth"),
     ("not logged in", "auth"),
+    ("must be logged in", "auth"),
+    ("log in again", "auth"),
+    ("sign in again", "auth"),
     ("please run /login", "auth"),
+    ("token has expired", "auth"),
+    ("token expired", "auth"),
+    ("api key expired", "auth"),
+    ("missing api key", "auth"),
+    ("no api key", "auth"),
     ("permission_denied", "auth"),
+    ("does not exist or you do not have access", "model_unknown"),
+    ("is not found for api version", "model_unknown"),
+    ("model is not supported", "model_unknown"),
     ("service unavailable", "overloaded"),
+    ("currently unavailable", "overloaded"),
+    ("gateway timeout", "overloaded"),
+    ("at capacity", "overloaded"),
     ("internal server error", "overloaded"),
     ("bad gateway", "overloaded"),
-    ("request too large", "context_too_large"),
     ("payload too large", "context_too_large"),
     ("econnrefused", "network"),
     ("econnreset", "network"),
     ("enotfound", "network"),
     ("etimedout", "network"),
     ("eai_again", "network"),
+    ("ehostunreach", "network"),
+    ("enetunreach", "network"),
+    ("could not resolve host", "network"),
+    ("dns error", "network"),
+    ("name resolution", "network"),
+    ("error sending request", "network"),
+    ("request timed out", "network"),
+    ("connection timed out", "network"),
+    ("tls handshake", "network"),
+    ("certificate has expired", "network"),
+    ("self-signed certificate", "network"),
+    ("self signed certificate", "network"),
+    ("issuer certificate", "network"),
+    ("broken pipe", "network"),
     ("socket hang up", "network"),
     ("socket connection", "network"),
     ("connection error", "network"),
@@ -180,7 +225,10 @@ EXAMINED_CHARS: Final = 4000
 """The number of characters of a message that are evaluated."""
 _NUMBER: Final = re.compile(r"(?<![0-9])[45][0-9][0-9](?![0-9])")
 _BEFORE: Final = ("status", "error", "code", "http")
-"""Words of which one precedes a number that is a status."""
+"""Endings of the word that precedes a number that is a status."""
+_WORD: Final = re.compile("[a-z]+")
+_FILLERS: Final = frozenset({"of", "is", "was"})
+"""Words that may stand between that word and the number."""
 _NEAR_CHARS: Final = 24
 _KEYS: Final = frozenset({"status", "statuscode", "status_code", "httpstatuscode", "code"})
 _MAX_DATA_DEPTH: Final = 6
@@ -214,15 +262,20 @@ def _phrase_cause(words: str, table: tuple[tuple[str, Cause], ...]) -> Cause | N
 
 
 def _status_in(data: Any, depth: int) -> int | None:
-    """Find the HTTP status in an error's data, at any place."""
+    """Find the HTTP status in an error's data, at any place, also in JSON that is a text there."""
     if not depth:
         return None
+    if isinstance(data, str) and data.startswith("{") and len(data) <= EXAMINED_CHARS:
+        with suppress(ValueError, RecursionError):
+            data = msgspec.json.decode(data)
     if isinstance(data, list):
         data = dict(enumerate(data[:_MAX_DATA_DEPTH]))
     if not isinstance(data, dict):
         return None
     for key, value in data.items():
         named = isinstance(key, str) and key.casefold() in _KEYS
+        if named and isinstance(value, str) and _NUMBER.fullmatch(value):
+            value = int(value)
         if named and type(value) is int and 400 <= value < 600:
             return value
     found = (_status_in(value, depth - 1) for value in list(data.values())[:64])
@@ -233,6 +286,7 @@ def _status_in_message(words: str) -> int | None:
     """Find the HTTP status in a message."""
     for number in _NUMBER.finditer(words):
         before = words[max(0, number.start() - _NEAR_CHARS) : number.start()]
-        if not before.strip() or any(word in before for word in _BEFORE):
+        parts = [word for word in _WORD.findall(before) if word not in _FILLERS]
+        if not before.strip() or (parts and parts[-1].endswith(_BEFORE)):
             return int(number[0])
     return None
