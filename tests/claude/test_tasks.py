@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -64,6 +65,27 @@ def test_the_report_of_a_task_is_kept_though_its_end_came_first(rig: Rig, end: J
     # The level only says that it is over: how it ended is known from the notification.
     guessed = end["subtype"] == "background_tasks_changed"
     assert task.status == ("failed" if guessed else "completed")
+
+
+@pytest.mark.parametrize("level_names_end", [False, True], ids=["edges", "edges and level"])
+@pytest.mark.parametrize("status", ["completed", "failed", "killed"])
+@pytest.mark.parametrize("notified", [False, True], ids=["updated", "notified"])
+def test_an_end_is_the_same_whatever_order_it_is_reported_in(
+    rig: Rig, level_names_end: bool, status: str, notified: bool
+) -> None:
+    """The level says only that a task is over: what an edge says holds before and after it."""
+    told = {"status": status, "error": "no space left"}
+    edges = [system("task_updated", task_id="b1", patch=told)]
+    if notified:
+        said = "stopped" if status == "killed" else status
+        edges.append(system("task_notification", task_id="b1", status=said, summary="a report"))
+    for number, order in enumerate(permutations([*edges, *[level()] * level_names_end])):
+        id = f"b{number}"
+        rig.feed({**begins("local_agent"), "task_id": id})
+        rig.feed(*({**each, "task_id": id} if "task_id" in each else each for each in order))
+        task = rig.of(TaskSet)[-1].task
+        assert (task.id, task.status) == (id, "cancelled" if status == "killed" else status)
+        assert task.detail == ("a report" if notified else "no space left")
 
 
 def test_the_level_may_come_before_its_edge_which_names_the_call(rig: Rig) -> None:

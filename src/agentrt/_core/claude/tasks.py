@@ -167,11 +167,19 @@ class ClaudeTasks:
         )
 
     def _change(self, id: str, **fields: Any) -> None:
-        """Change texts of a task, unless it is over. Values that are not text are ignored."""
+        """Change texts of a task. Values that are not text are ignored.
+
+        Of a task that is over, nothing changes but an end that was guessed.
+        """
         known = self._tasks.get(id)
-        if known is not None and known.task.status not in OVER:
-            new = {name: value for name, value in fields.items() if isinstance(value, str)}
-            known.task = replace(known.task, **new)
+        if known is None:
+            return
+        if known.task.status in OVER:
+            if not known.guessed or fields.get("status") not in OVER:
+                return
+            known.guessed = False
+        new = {name: value for name, value in fields.items() if isinstance(value, str)}
+        known.task = replace(known.task, **new)
 
     def _used(self, id: str, usage: Any) -> None:
         """Note the tokens and tool calls of a task so far."""
@@ -190,9 +198,7 @@ class ClaudeTasks:
         known = self._tasks.get(id)
         if known is None:
             return
-        if status in OVER and (known.task.status not in OVER or known.guessed):
-            known.task = replace(known.task, status=status)
-            known.guessed = False
+        self._change(id, status=status if status in OVER else None)
         if report is not None:
             known.task = replace(known.task, detail=report)
 
