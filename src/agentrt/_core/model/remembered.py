@@ -4,6 +4,7 @@ the log, and the conversation as text, for an agent that does not remember it.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, deque
 from collections.abc import Collection, Sequence
 from typing import Final
@@ -66,6 +67,10 @@ def _words(state: SessionState, item: Item) -> str:
 
 COMPARED_PROMPTS: Final = 100
 """The number of prompts that are compared, newest first."""
+LONG_CHARS: Final = 20
+"""The shortest prompt that is found anywhere in the agent's text, also inside words."""
+_BORDER: Final = "\0"
+"""Stands between two pieces of text."""
 REPEATED_CHARS: Final = 1_000_000
 """The maximum text of repeated prompts that is kept for the comparison, newest first."""
 
@@ -111,17 +116,31 @@ def prompts_to_remember(state: SessionState) -> list[str]:
 def count_remembered(prompts: Sequence[str], repeated: Collection[str]) -> int:
     """Return the number of `prompts` that `repeated` contains, each as often as it occurs.
 
-    An agent may repeat a prompt in several pieces, or with other text around it.
+    An agent may repeat a prompt in several pieces, or with other text around it. Of a short prompt,
+    the words must be found as whole words: `ok` is not in `look`.
     """
     wanted = Counter(map(collapse_spaces, prompts))
     same = wanted & Counter(map(collapse_spaces, repeated))
     missing = wanted - same
     if not missing:
         return same.total()
-    rest = collapse_spaces(
-        "".join(piece for piece in repeated if collapse_spaces(piece) not in same)
+    pieces = [piece for piece in repeated if collapse_spaces(piece) not in same]
+    rest = collapse_spaces("".join(pieces))
+    bordered = _BORDER.join(piece.replace(_BORDER, "") for piece in pieces if piece)
+    parts = collapse_spaces(bordered)
+    return same.total() + sum(
+        min(n, rest.count(text) if len(text) >= LONG_CHARS else _count_words(text, parts))
+        for text, n in missing.items()
     )
-    return same.total() + sum(min(n, rest.count(text)) for text, n in missing.items())
+
+
+def _count_words(text: str, parts: str) -> int:
+    """Count a text in pieces of text with borders between them, where it begins and ends words."""
+    words = [f"{_BORDER}?".join(map(re.escape, word)) for word in text.split()]
+    before = r"(?<!\w)" if text[:1].isalnum() else ""
+    after = r"(?!\w)" if text[-1:].isalnum() else ""
+    pattern = f"{before}{f'[ {_BORDER}]{{1,3}}'.join(words)}{after}"
+    return sum(1 for _ in re.finditer(pattern, parts))
 
 
 def _texts(content: Sequence[Block]) -> list[str]:
