@@ -11,20 +11,16 @@ from trio.testing import MockClock
 
 from agentrt.events import Item, ItemDelta, ItemOpened, ToolCall, TurnEnded, TurnStarted
 from agentrt.testing import open_fake_runtime
-from inside.server import ACP, AI_SDK, Hub, ServedDialect, Viewer
+from inside.server import BUILT_IN, Hub, Viewer
 from runtime.fakes import Incarnations, echo, obedient
 
 ITEMS = 3000
 SIZE = 1000
 
 
-@pytest.mark.parametrize(
-    "dialect",
-    [ACP, pytest.param(AI_SDK, marks=pytest.mark.slow)],
-    ids=lambda dialect: dialect.path,
-)
+@pytest.mark.parametrize("path", ["/acp", pytest.param("/ai", marks=pytest.mark.slow)])
 async def test_a_long_history_is_told_piece_by_piece_and_kept_by_nobody(
-    dialect: ServedDialect, autojump_clock: MockClock
+    path: str, autojump_clock: MockClock
 ) -> None:
     async with open_fake_runtime({"fake": Incarnations(echo).start}) as runtime:
         session = await runtime.create("fake")
@@ -38,13 +34,13 @@ async def test_a_long_history_is_told_piece_by_piece_and_kept_by_nobody(
             log.publish()
         log.append(TurnEnded(turn="long", outcome="completed"))
         log.publish()
-        with hub.attach_viewer(dialect) as first:
-            ask_for_all(first, dialect, session.id)
+        with hub.attach_viewer(BUILT_IN[path]) as first:
+            ask_for_all(first, path, session.id)
             await told(first)  # what all share is made
         tracemalloc.start()
-        with hub.attach_viewer(dialect) as viewer:
+        with hub.attach_viewer(BUILT_IN[path]) as viewer:
             before, _ = tracemalloc.get_traced_memory()
-            ask_for_all(viewer, dialect, session.id)
+            ask_for_all(viewer, path, session.id)
             sizes = await told(viewer)
             _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
@@ -53,8 +49,8 @@ async def test_a_long_history_is_told_piece_by_piece_and_kept_by_nobody(
         hub.close()
 
 
-def ask_for_all(viewer: Viewer, dialect: ServedDialect, session: str) -> None:
-    if dialect is ACP:
+def ask_for_all(viewer: Viewer, path: str, session: str) -> None:
+    if path == "/acp":
         load = {"jsonrpc": "2.0", "id": 2, "method": "session/load"}
         viewer.receive('{"jsonrpc": "2.0", "id": 1, "method": "initialize"}')
         viewer.receive(json.dumps({**load, "params": {"sessionId": session}}))
@@ -82,8 +78,8 @@ async def test_what_changes_while_a_history_is_told_is_told_once(
         for number in range(600):
             log.append(ItemOpened(Item(id=f"x{number}", type="text", turn="long", text="a")))
         log.publish()
-        with hub.attach_viewer(ACP) as viewer:
-            ask_for_all(viewer, ACP, session.id)
+        with hub.attach_viewer(BUILT_IN["/acp"]) as viewer:
+            ask_for_all(viewer, "/acp", session.id)
             shown: dict[str, str] = {}
             with trio.move_on_after(60):
                 for count in range(10_000):
@@ -109,8 +105,8 @@ async def test_ai_a_stream_that_is_ended_while_another_one_is_told_says_nothing(
         hub = Hub(runtime)
         session.submit("work")
         await trio.sleep(1)
-        with hub.attach_viewer(AI_SDK) as viewer:
-            ask_for_all(viewer, AI_SDK, session.id)
+        with hub.attach_viewer(BUILT_IN["/ai"]) as viewer:
+            ask_for_all(viewer, "/ai", session.id)
             message = {"id": "m", "role": "user", "parts": [{"type": "text", "text": "more"}]}
             send = {"type": "send", "requestId": "r2", "id": session.id, "messages": [message]}
             viewer.receive(json.dumps(send))

@@ -7,9 +7,7 @@ and the end of a connection meet cannot be chosen.
 from __future__ import annotations
 
 from agentrt._serve import commands, native_frames, operations, transcript
-from agentrt._serve.acp import ACP
 from agentrt._serve.address import ServerAddress
-from agentrt._serve.aisdk import AI_SDK
 from agentrt._serve.client import Client
 from agentrt._serve.command_machine import (
     OWNER_PATIENCE_S,
@@ -17,23 +15,21 @@ from agentrt._serve.command_machine import (
     CommandOrder,
     CommandPlace,
 )
+from agentrt._serve.dialects import BUILT_IN
 from agentrt._serve.feed import Feed
 from agentrt._serve.folders import Folders
 from agentrt._serve.forwarded import ClusterCommandHandler, serve_forwarded
 from agentrt._serve.http import HttpRequest, load_page
-from agentrt._serve.hub import Hub, ServedDialect
-from agentrt._serve.native import NATIVE
+from agentrt._serve.hub import Hub
 from agentrt._serve.previews import Previews
 from agentrt._serve.refusal import ConnectionRefusal
 from agentrt._serve.security import grant_of_cookies, grant_of_token, redeem_ticket
-from agentrt._serve.server import open_site
 from agentrt._serve.site import SiteServer
 from agentrt._serve.transcript import ItemIndex
 from agentrt._serve.viewer import Viewer
 
 __all__ = [
-    "ACP",
-    "AI_SDK",
+    "BUILT_IN",
     "Client",
     "ClusterCommandHandler",
     "CommandEvent",
@@ -45,10 +41,8 @@ __all__ = [
     "HttpRequest",
     "Hub",
     "ItemIndex",
-    "NATIVE",
     "OWNER_PATIENCE_S",
     "Previews",
-    "ServedDialect",
     "ServerAddress",
     "SiteServer",
     "Viewer",
@@ -57,7 +51,6 @@ __all__ = [
     "grant_of_token",
     "load_page",
     "native_frames",
-    "open_site",
     "operations",
     "redeem_ticket",
     "serve_forwarded",

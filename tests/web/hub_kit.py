@@ -1,9 +1,14 @@
-"""A hub on agents in memory, and clients without a network."""
+"""A hub on agents in memory, and clients without a network.
+
+A viewer is connected to its hub in memory: through a socket, the order in which frames, commands
+and the end of a connection meet cannot be chosen. Tests name the protocol by its path.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import trio
@@ -12,8 +17,13 @@ from wire_client import View, Wire, WireClient
 from agentrt import Runtime
 from agentrt.testing import open_fake_runtime
 from agentrt.web import Role
-from inside.server import NATIVE, ConnectionRefusal, Hub, Viewer
+from inside.server import BUILT_IN, ConnectionRefusal, Folders, Hub, Viewer
 from runtime.fakes import Incarnations, Script
+
+
+def viewer_of(hub: Hub, path: str = "/ws", *, role: Role = "controller") -> Viewer:
+    """Connect a client of the protocol that is served at `path`."""
+    return hub.attach_viewer(BUILT_IN[path], role=role)
 
 
 class Tab:
@@ -102,13 +112,27 @@ class Stage:
         **hello: Any,
     ) -> Tab:
         """A tab that has said hello, and reads."""
-        tab = Tab(client or WireClient(None, **hello), self.hub.attach_viewer(NATIVE, role=role))
+        tab = Tab(client or WireClient(None, **hello), viewer_of(self.hub, role=role))
         tab.wire.hello(*sessions)
         self.nursery.start_soon(tab.read)
         return tab
 
     async def session(self, **settings: Any) -> str:
         return (await self.runtime.create("fake", **settings)).id
+
+
+@asynccontextmanager
+async def stage_of(
+    runtime: Runtime, agents: Incarnations | None = None, *, roots: Iterable[Path] = ()
+) -> AsyncIterator[Stage]:
+    """The hub of a runtime. `roots`: the folders where clients may open sessions; empty: all."""
+    hub = Hub(runtime, folders=Folders(roots))
+    async with trio.open_nursery() as nursery:
+        try:
+            yield Stage(runtime, hub, agents or Incarnations(), nursery)
+        finally:
+            hub.close()
+        nursery.cancel_scope.cancel()
 
 
 @asynccontextmanager
@@ -119,9 +143,6 @@ async def stage_with(
     agents = Incarnations(*scripts, **(fake or {}))
     async with (
         open_fake_runtime({"fake": agents.start}, **options) as runtime,
-        trio.open_nursery() as nursery,
+        stage_of(runtime, agents) as stage,
     ):
-        hub = Hub(runtime)
-        yield Stage(runtime, hub, agents, nursery)
-        hub.close()
-        nursery.cancel_scope.cancel()
+        yield stage

@@ -1,4 +1,7 @@
-"""A site on loopback with viewers of our own, and a client that writes its frames by hand."""
+"""A site on loopback with viewers of our own, and a client that writes its frames by hand.
+
+The site of `agentrt.web.serve` has a hub of its own; here the test has the hub, or none.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,8 @@ import trio
 from msgspec import structs
 
 from agentrt import Limits
+from agentrt._serve.server import open_site
 from agentrt.web import Role, Security, Site
-from inside.server import open_site
 
 TOKEN = "the-token-of-the-controllers"
 WATCH = "the-token-of-the-viewers"
@@ -76,6 +79,8 @@ class Echoes:
 async def site(
     hub: Any = None,
     *,
+    limits: Limits | None = None,
+    host: str = "127.0.0.1",
     port: int = 0,
     security: Security | None = None,
     tls: ssl.SSLContext | None = None,
@@ -84,14 +89,14 @@ async def site(
     metrics: Callable[[], bytes] | None = None,
     **bounds: Any,
 ) -> AsyncIterator[Site]:
-    """A site for viewers of ours; `bounds` change its limits."""
-    limits = structs.replace(Limits(), **bounds)
+    """A site for viewers of ours, or those of a hub; `bounds` change its limits."""
+    limits = structs.replace(limits or Limits(), **bounds)
     security = security or Security(token=TOKEN, viewer_token=WATCH)
     hub = hub if hub is not None else Echoes()
     async with open_site(
         hub,
         limits,
-        "127.0.0.1",
+        host,
         port,
         security,
         tls,

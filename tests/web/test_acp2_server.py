@@ -13,13 +13,13 @@ import pytest
 import trio
 import trio.testing
 from acp_kit import conforms, definitions
+from hub_kit import Stage, stage_with, viewer_of
 from trio.testing import MockClock
 
 import agentrt
 from agentrt import allow_all, ask, deny_all
-from agentrt.testing import FakeAcpAgent, open_fake_runtime
-from inside.server import ACP, Hub
-from runtime.fakes import Incarnations, asking, echo, obedient
+from agentrt.testing import FakeAcpAgent
+from runtime.fakes import asking, echo, obedient
 
 VERSION_1 = Path(__file__).with_name("acp1.ndjson")
 INFO = {"name": "client", "version": "1"}
@@ -29,8 +29,8 @@ START = {"protocolVersion": 2, "info": INFO, "capabilities": {"elicitation": {"f
 class Client:
     """One connection. Every line that it gets is held against the schema."""
 
-    def __init__(self, hub: Hub, version: int = 2) -> None:
-        self.viewer = hub.attach_viewer(ACP)
+    def __init__(self, stage: Stage, version: int = 2) -> None:
+        self.viewer = viewer_of(stage.hub, "/acp")
         self.version = version
         self.heard: list[dict[str, Any]] = []
         self._asked: dict[Any, str] = {}
@@ -100,18 +100,14 @@ class Client:
 
 
 @asynccontextmanager
-async def site(script: Any, **options: Any) -> AsyncIterator[Hub]:
+async def site(script: Any, **options: Any) -> AsyncIterator[Stage]:
     with trio.fail_after(3600):
-        async with open_fake_runtime({"fake": Incarnations(script).start}, **options) as runtime:
-            hub = Hub(runtime)
-            try:
-                yield hub
-            finally:
-                hub.close()
+        async with stage_with(script, **options) as stage:
+            yield stage
 
 
-async def opened(hub: Hub) -> tuple[Client, str]:
-    client = Client(hub)
+async def opened(stage: Stage) -> tuple[Client, str]:
+    client = Client(stage)
     await client.ask("initialize", **START)
     new = await client.ask("session/new", cwd="/", mcpServers=[])
     return client, new["sessionId"]
@@ -134,8 +130,8 @@ async def opened(hub: Hub) -> tuple[Client, str]:
 async def test_a_client_gets_the_version_that_it_asks_for(
     params: dict[str, Any], version: int
 ) -> None:
-    async with site(echo) as hub:
-        client = Client(hub, version)
+    async with site(echo) as stage:
+        client = Client(stage, version)
         answer = await client.ask("initialize", **params)
         assert answer["protocolVersion"] == version
         assert ("info" in answer) == (version == 2)
@@ -143,8 +139,8 @@ async def test_a_client_gets_the_version_that_it_asks_for(
 
 @pytest.mark.parametrize("requested", [0, -1])
 async def test_a_version_below_all_is_refused_with_those_that_are_supported(requested: int) -> None:
-    async with site(echo) as hub:
-        client = Client(hub, 1)
+    async with site(echo) as stage:
+        client = Client(stage, 1)
         refused = await client.ask("initialize", **{**START, "protocolVersion": requested})
         assert refused["code"] == -32022
         assert refused["data"] == {"requested": requested, "supported": [1, 2]}
@@ -152,8 +148,8 @@ async def test_a_version_below_all_is_refused_with_those_that_are_supported(requ
 
 
 async def test_version_2_refuses_a_second_initialize_and_an_id_that_it_does_not_know() -> None:
-    async with site(echo) as hub:
-        client = Client(hub)
+    async with site(echo) as stage:
+        client = Client(stage)
         await client.ask("initialize", **START)
         assert (await client.ask("initialize", **START))["code"] == -32600
         for id in (None, 1.5):
@@ -165,8 +161,8 @@ async def test_version_2_refuses_a_second_initialize_and_an_id_that_it_does_not_
 async def test_a_prompt_is_answered_when_its_turn_starts_and_a_state_ends_it(
     autojump_clock: MockClock,
 ) -> None:
-    async with site(echo) as hub:
-        client, session = await opened(hub)
+    async with site(echo) as stage:
+        client, session = await opened(stage)
         id = client.prompt(session, "hello")
         assert (await client.idle())["stopReason"] == "end_turn"
         answer = next(each for each in client.heard if each.get("id") == id)
@@ -181,8 +177,8 @@ async def test_a_prompt_is_answered_when_its_turn_starts_and_a_state_ends_it(
 async def test_a_waiting_prompt_is_answered_later_and_can_be_taken_back(
     autojump_clock: MockClock,
 ) -> None:
-    async with site(obedient) as hub:
-        client, session = await opened(hub)
+    async with site(obedient) as stage:
+        client, session = await opened(stage)
         first = client.prompt(session, "one")
         await client.answer(first)
         second, third = client.prompt(session, "two"), client.prompt(session, "three")
@@ -196,12 +192,12 @@ async def test_a_waiting_prompt_is_answered_later_and_can_be_taken_back(
 
 
 async def test_the_end_of_a_cancelled_turn_names_its_origin(autojump_clock: MockClock) -> None:
-    async with site(obedient) as hub:
-        client, session = await opened(hub)
+    async with site(obedient) as stage:
+        client, session = await opened(stage)
         await client.answer(client.prompt(session, "one"))
         client.write(method="session/cancel", params={"sessionId": session})
         await client.idle()
-        [record] = hub.runtime.get(session).log.state.turns.values()
+        [record] = stage.runtime.get(session).log.state.turns.values()
         assert (record.by, record.who) == ("user", "the server's token")
         assert record.via.startswith("acp")
 
@@ -209,8 +205,8 @@ async def test_the_end_of_a_cancelled_turn_names_its_origin(autojump_clock: Mock
 async def test_a_waiting_prompt_is_refused_when_its_session_is_closed(
     autojump_clock: MockClock,
 ) -> None:
-    async with site(obedient) as hub:
-        client, session = await opened(hub)
+    async with site(obedient) as stage:
+        client, session = await opened(stage)
         await client.answer(client.prompt(session, "one"))
         second = client.prompt(session, "two")
         close = client.request("session/close", sessionId=session)
@@ -232,8 +228,8 @@ async def test_a_question_has_a_title_and_a_subject(
             agent.used("c", "done", failed=chosen != "yes")
             prompt.end()
 
-    async with site(asks, permissions=policy) as hub:
-        client, session = await opened(hub)
+    async with site(asks, permissions=policy) as stage:
+        client, session = await opened(stage)
         client.prompt(session, "go")
         await client.idle()
         asked = [each["params"] for each in client.heard if each.get("method", "").endswith("sion")]
@@ -251,8 +247,8 @@ async def test_a_failed_turn_ends_with_its_error(autojump_clock: MockClock) -> N
             agent.say("half")
             prompt.fail(-32603, "boom")
 
-    async with site(fails) as hub:
-        client, session = await opened(hub)
+    async with site(fails) as stage:
+        client, session = await opened(stage)
         client.prompt(session, "go")
         end = await client.idle()
         assert end["stopReason"] == "error"
@@ -263,11 +259,11 @@ async def test_a_failed_turn_ends_with_its_error(autojump_clock: MockClock) -> N
 async def test_a_resumed_session_is_repeated_if_it_is_wanted_and_its_state_follows(
     replay: bool, autojump_clock: MockClock
 ) -> None:
-    async with site(echo) as hub:
-        one, session = await opened(hub)
+    async with site(echo) as stage:
+        one, session = await opened(stage)
         one.prompt(session, "hello")
         await one.idle()
-        two = Client(hub)
+        two = Client(stage)
         await two.ask("initialize", **START)
         more = {"replayFrom": {"type": "start"}} if replay else {}
         await two.ask("session/resume", sessionId=session, cwd="/", **more)
@@ -289,9 +285,9 @@ async def test_a_resumed_session_is_repeated_if_it_is_wanted_and_its_state_follo
 async def test_clients_of_both_versions_see_the_same_conversation(
     autojump_clock: MockClock,
 ) -> None:
-    async with site(echo) as hub:
-        two, session = await opened(hub)
-        one = Client(hub, 1)
+    async with site(echo) as stage:
+        two, session = await opened(stage)
+        one = Client(stage, 1)
         await one.ask("initialize", protocolVersion=1)
         await one.ask("session/load", sessionId=session, cwd="/", mcpServers=[])
         ended = await one.ask(
@@ -323,10 +319,10 @@ async def test_the_second_of_two_answers_is_ignored(
     """Also if it comes before the first is stored, so that no client can know of that."""
     async with (
         agentrt.store.open_store(tmp_path / "sessions.db") as store,
-        site(asking, permissions=ask, store=store) as hub,
+        site(asking, permissions=ask, store=store) as stage,
     ):
-        one, session = await opened(hub)
-        two = Client(hub, version)
+        one, session = await opened(stage)
+        two = Client(stage, version)
         await two.ask("initialize", **{**START, "protocolVersion": version})
         resume = "session/resume" if version == 2 else "session/load"
         await two.ask(resume, sessionId=session, cwd="/", mcpServers=[])
@@ -347,8 +343,8 @@ async def test_the_second_of_two_answers_is_ignored(
 async def test_an_answer_after_the_session_was_closed_is_ignored(
     autojump_clock: MockClock,
 ) -> None:
-    async with site(asking, permissions=ask) as hub:
-        client, session = await opened(hub)
+    async with site(asking, permissions=ask) as stage:
+        client, session = await opened(stage)
         client.outcome = None
         client.prompt(session, "go")
         asked = await client.read(lambda message: "permission" in message.get("method", ""))
@@ -360,8 +356,8 @@ async def test_an_answer_after_the_session_was_closed_is_ignored(
 
 
 async def test_what_version_2_does_not_have_is_refused() -> None:
-    async with site(asking) as hub:
-        client, session = await opened(hub)
+    async with site(asking) as stage:
+        client, session = await opened(stage)
         for method in ("session/load", "session/set_mode", "session/set_model", "authenticate"):
             assert (await client.ask(method, sessionId=session))["code"] == -32601
         option = {"sessionId": session, "configId": "x", "value": "y"}
@@ -372,8 +368,8 @@ async def test_what_version_2_does_not_have_is_refused() -> None:
 
 
 async def test_every_turn_of_many_ends_in_idle(autojump_clock: MockClock) -> None:
-    async with site(obedient) as hub:
-        client, session = await opened(hub)
+    async with site(obedient) as stage:
+        client, session = await opened(stage)
         for number in range(30):
             id = client.prompt(session, "go")
             if number % 3:
@@ -393,8 +389,8 @@ async def test_every_turn_of_many_ends_in_idle(autojump_clock: MockClock) -> Non
 class RandomClient(Client):
     """A client that sends random requests, and stores which prompts have no answer yet."""
 
-    def __init__(self, hub: Hub, seed: int) -> None:
-        super().__init__(hub)
+    def __init__(self, stage: Stage, seed: int) -> None:
+        super().__init__(stage)
         self.random = random.Random(seed)
         self.prompts: list[int] = []
 
@@ -418,8 +414,8 @@ class RandomClient(Client):
 async def random_sequence(seed: int) -> None:
     """Let a client do random things; then each prompt has one answer, and the session is idle."""
     scripts = (echo, obedient, asking)
-    async with site(scripts[seed % len(scripts)]) as hub:
-        client = RandomClient(hub, seed)
+    async with site(scripts[seed % len(scripts)]) as stage:
+        client = RandomClient(stage, seed)
         await client.ask("initialize", **START)
         session = (await client.ask("session/new", cwd="/", mcpServers=[]))["sessionId"]
         for _ in range(client.random.randint(1, 10)):
@@ -455,13 +451,13 @@ async def test_every_turn_of_1000_random_sequences_ends_in_idle(
         await random_sequence(1000 + 100 * part + seed)
 
 
-async def conversation(hub: Hub, cut: int | None) -> list[tuple[str, str]]:
+async def conversation(stage: Stage, cut: int | None) -> list[tuple[str, str]]:
     """Return what a client knows after three turns: the roles and texts of the messages.
 
     `cut`: the number of messages after which the client is cut off and resumes the session.
     """
-    client, session = await opened(hub)
-    other = Client(hub)
+    client, session = await opened(stage)
+    other = Client(stage)
     await other.ask("initialize", **START)
     await other.ask("session/resume", sessionId=session, cwd="/")
     for word in ("one", "two", "three"):
@@ -472,7 +468,7 @@ async def conversation(hub: Hub, cut: int | None) -> list[tuple[str, str]]:
         await client.read(lambda message: len(client.heard) == cut)
     if cut is not None and cut < expected:
         client.viewer.close()
-        client = Client(hub)
+        client = Client(stage)
         await client.ask("initialize", **START)
         resumed = {"replayFrom": {"type": "start"}}
         await client.ask("session/resume", sessionId=session, cwd="/", **resumed)
@@ -493,19 +489,19 @@ async def conversation(hub: Hub, cut: int | None) -> list[tuple[str, str]]:
 async def test_a_client_that_is_cut_off_sees_after_a_replay_what_one_sees_that_never_was(
     cut: int | str, autojump_clock: MockClock
 ) -> None:
-    async with site(echo) as hub:
-        whole = await conversation(hub, None)
+    async with site(echo) as stage:
+        whole = await conversation(stage, None)
     said = [(role, word) for word in ("one", "two", "three") for role in ("user", "agent")]
     assert whole == said
     for after in range(2, 32) if isinstance(cut, str) else (cut,):
-        async with site(echo) as hub:
-            assert await conversation(hub, after) == whole, after
+        async with site(echo) as stage:
+            assert await conversation(stage, after) == whole, after
 
 
 async def test_a_client_of_version_1_gets_the_recorded_messages(autojump_clock: MockClock) -> None:
     """Whatever changes for version 2, apart from ids of sessions and the version of agentrt."""
-    async with site(asking) as hub:
-        client = Client(hub, 1)
+    async with site(asking) as stage:
+        client = Client(stage, 1)
         await client.ask("initialize", protocolVersion=1, clientCapabilities={})
         new = await client.ask("session/new", cwd="/", mcpServers=[])
         session = new["sessionId"]
@@ -545,8 +541,8 @@ async def test_a_client_stops_one_piece_of_background_work(
         about = [each["_meta"]["agentrt"] for each in client.updates() if "_meta" in each]
         return {each["task"]["id"]: each["task"]["status"] for each in about if "task" in each}
 
-    async with site(spawns) as hub:
-        client = Client(hub, version)
+    async with site(spawns) as stage:
+        client = Client(stage, version)
         await client.ask("initialize", **{**START, "protocolVersion": version})
         session = (await client.ask("session/new", cwd="/", mcpServers=[]))["sessionId"]
         client.prompt(session, "go")

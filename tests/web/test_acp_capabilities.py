@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 import trio
+from hub_kit import stage_with, viewer_of
 from trio.testing import MockClock
 
-from agentrt.testing import FakeAcpAgent, open_fake_runtime
-from inside.server import ACP, Hub
-from runtime.fakes import Incarnations
+from agentrt.testing import FakeAcpAgent
 
 FORM = {
     "mode": "form",
@@ -43,9 +42,8 @@ async def elicits(agent: FakeAcpAgent) -> None:
 async def test_a_client_of_either_version_gets_the_forms_that_it_offers(
     initialize: dict[str, Any], asked: bool, autojump_clock: MockClock
 ) -> None:
-    async with open_fake_runtime({"fake": Incarnations(elicits).start}) as runtime:
-        hub = Hub(runtime)
-        viewer = hub.attach_viewer(ACP)
+    async with stage_with(elicits) as stage:
+        viewer = viewer_of(stage.hub, "/acp")
         questions = 0
 
         async def answer_one() -> dict[str, Any]:
@@ -77,4 +75,3 @@ async def test_a_client_of_either_version_gets_the_forms_that_it_offers(
             while version == 2 and not questions:  # the prompt is answered before its turn asks
                 await answer_one()
         assert questions == asked
-        hub.close()

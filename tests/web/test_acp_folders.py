@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hub_kit import stage_of
 from test_acp_fork import Client, client_of, echo
 from trio.testing import MockClock
 
@@ -15,7 +16,6 @@ from agentrt import Runtime
 from agentrt.events import Notice
 from agentrt.store import Store, open_store
 from agentrt.testing import open_fake_runtime
-from inside.server import ACP, Folders, Hub
 from runtime.fakes import Incarnations
 
 NAMING = ("session/new", "session/load", "session/resume", "session/fork")
@@ -38,16 +38,16 @@ class Editor(Client):
 
 @asynccontextmanager
 async def talking(
-    agents: Incarnations, store: Store | None = None, folders: Folders | None = None
+    agents: Incarnations, store: Store | None = None, roots: Sequence[Path] = ()
 ) -> AsyncIterator[tuple[Editor, Runtime]]:
-    async with open_fake_runtime({"fake": agents.start}, store=store) as runtime:
-        hub = Hub(runtime, folders=folders)
-        viewer = hub.attach_viewer(ACP)
-        editor = Editor(viewer)
+    async with (
+        open_fake_runtime({"fake": agents.start}, store=store) as runtime,
+        stage_of(runtime, roots=roots) as stage,
+    ):
+        editor = Editor(stage)
         greeted = await editor.ask("initialize", protocolVersion=1)
         editor.offered = greeted["result"]["agentCapabilities"]
         yield editor, runtime
-        hub.close()
 
 
 def refusal(message: str) -> dict[str, Any]:
@@ -172,7 +172,7 @@ async def test_a_session_that_is_taken_in_the_place_of_a_new_one_keeps_its_folde
 
 async def test_further_folders_are_where_sessions_may_be(tmp_path: Path) -> None:
     agents = agents_that_take_folders()
-    async with talking(agents, folders=Folders([tmp_path])) as (client, runtime):
+    async with talking(agents, roots=[tmp_path]) as (client, runtime):
         about = {"cwd": str(tmp_path), "mcpServers": []}
         for folders in (["/etc"], [str(tmp_path), "/etc"]):
             refused = await client.ask("session/new", **about, additionalDirectories=folders)

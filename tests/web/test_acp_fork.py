@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 import trio
+from hub_kit import Stage, stage_of, viewer_of
 from trio.testing import MockClock
 
 from agentrt import Runtime
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
-from inside.server import ACP, Hub, Viewer
 from runtime.fakes import Incarnations, Script
 
 
@@ -25,8 +25,8 @@ async def echo(agent: FakeAcpAgent) -> None:
 
 
 class Client:
-    def __init__(self, viewer: Viewer) -> None:
-        self.viewer = viewer
+    def __init__(self, stage: Stage) -> None:
+        self.viewer = viewer_of(stage.hub, "/acp")
 
     async def ask(self, method: str, **params: Any) -> dict[str, Any]:
         """Its answer, behind whatever else is said."""
@@ -43,22 +43,23 @@ async def client_of(script: Script) -> AsyncIterator[tuple[Client, Runtime]]:
     """A client that has greeted, of a server whose agent can all of this."""
     can = {"agentrt": {"forkAt": True}, "steering": {"supported": True}}
     agents = Incarnations(script, capabilities={"sessionCapabilities": {"fork": {}}}, meta=can)
-    async with open_fake_runtime({"fake": agents.start}) as runtime:
-        hub = Hub(runtime)
-        viewer = hub.attach_viewer(ACP)
-        client = Client(viewer)
+    async with (
+        open_fake_runtime({"fake": agents.start}) as runtime,
+        stage_of(runtime) as stage,
+    ):
+        client = Client(stage)
         greeted = await client.ask("initialize", protocolVersion=1)
         assert greeted["result"]["_meta"] == can
         yield client, runtime
-        hub.close()
 
 
 async def test_an_acp_client_forks_a_session(autojump_clock: MockClock) -> None:
     agents = Incarnations(echo, capabilities={"sessionCapabilities": {"fork": {}}})
-    async with open_fake_runtime({"fake": agents.start}) as runtime:
-        hub = Hub(runtime)
-        viewer = hub.attach_viewer(ACP)
-        client = Client(viewer)
+    async with (
+        open_fake_runtime({"fake": agents.start}) as runtime,
+        stage_of(runtime) as stage,
+    ):
+        client = Client(stage)
         greeted = await client.ask("initialize", protocolVersion=1)
         assert greeted["result"]["agentCapabilities"]["sessionCapabilities"]["fork"] == {}
         new = await client.ask("session/new", cwd="/", mcpServers=[])
@@ -73,7 +74,6 @@ async def test_an_acp_client_forks_a_session(autojump_clock: MockClock) -> None:
         ended = await client.ask("session/prompt", sessionId=fork, prompt=said)
         assert ended["result"]["stopReason"] == "end_turn"
         assert [len(runtime.get(id).snapshot().turns) for id in (first, fork)] == [1, 1]
-        hub.close()
 
 
 async def test_a_fork_ends_at_the_message_that_is_named(autojump_clock: MockClock) -> None:
@@ -97,10 +97,11 @@ async def test_the_agent_of_a_fork_gets_the_mcp_servers_of_its_client(
 ) -> None:
     server = {"name": "mine", "command": "serve", "args": [], "env": []}
     agents = Incarnations(echo, capabilities={"sessionCapabilities": {"fork": {}}})
-    async with open_fake_runtime({"fake": agents.start}) as runtime:
-        hub = Hub(runtime)
-        viewer = hub.attach_viewer(ACP)
-        client = Client(viewer)
+    async with (
+        open_fake_runtime({"fake": agents.start}) as runtime,
+        stage_of(runtime) as stage,
+    ):
+        client = Client(stage)
         await client.ask("initialize", protocolVersion=1)
         new = await client.ask("session/new", cwd="/", mcpServers=[])
         first = new["result"]["sessionId"]
@@ -110,7 +111,6 @@ async def test_the_agent_of_a_fork_gets_the_mcp_servers_of_its_client(
         assert "result" in forked
         [asked] = agents.sent("session/fork")
         assert asked["params"]["mcpServers"] == [server]
-        hub.close()
 
 
 @pytest.mark.parametrize(

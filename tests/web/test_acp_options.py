@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from hub_kit import Stage, stage_with
 from test_acp_fork import Client
 from trio.testing import MockClock
 
-from agentrt.testing import FakeAcpAgent, open_fake_runtime
-from inside.server import ACP, Hub, Viewer
-from runtime.fakes import OPTION, Incarnations
+from agentrt.testing import FakeAcpAgent
+from runtime.fakes import OPTION
 
 SWITCH = {"id": "fast", "name": "Fast", "type": "boolean", "currentValue": False}
 BOTH, SELECT = [SWITCH, OPTION], [OPTION]
@@ -31,8 +31,8 @@ async def switches(agent: FakeAcpAgent) -> None:
 class Watching(Client):
     """Keeps what it is told of its options."""
 
-    def __init__(self, viewer: Viewer) -> None:
-        super().__init__(viewer)
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
         self.told: list[list[str]] = []
 
     async def ask(self, method: str, **params: Any) -> dict[str, Any]:
@@ -56,14 +56,10 @@ def ids(said: dict[str, Any]) -> list[str]:
 
 @asynccontextmanager
 async def watching(capabilities: dict[str, Any]) -> AsyncIterator[Watching]:
-    agents = Incarnations(switches, new_session={"configOptions": BOTH})
-    async with open_fake_runtime({"fake": agents.start}) as runtime:
-        hub = Hub(runtime)
-        viewer = hub.attach_viewer(ACP)
-        client = Watching(viewer)
+    async with stage_with(switches, fake={"new_session": {"configOptions": BOTH}}) as stage:
+        client = Watching(stage)
         await client.ask("initialize", protocolVersion=1, clientCapabilities=capabilities)
         yield client
-        hub.close()
 
 
 OFFERS_SWITCHES = {"session": {"configOptions": {"boolean": {}}}}

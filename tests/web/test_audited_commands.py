@@ -10,15 +10,13 @@ from typing import Any
 
 import pytest
 import trio
-from hub_kit import Stage, Tab
+from hub_kit import Stage, stage_of, viewer_of
 from msgspec import Struct
 from wire_client import WireClient
 
 import agentrt
 from agentrt.telemetry import AuditLog, AuditRecord, read_audit
-from inside.server import ACP, AI_SDK, Hub
 from inside.server import commands as c
-from runtime.fakes import Incarnations
 
 pytestmark = pytest.mark.usefixtures("forked_demo")
 
@@ -31,10 +29,10 @@ ORIGIN = ("the server's token", "agentrt.v1")
 class Scene:
     """A server with a store and an audit log, and a client."""
 
-    def __init__(self, runtime: agentrt.Runtime, hub: Hub, tab: Tab, audit: Path) -> None:
-        self.runtime = runtime
-        self.hub = hub
-        self.tab = tab
+    def __init__(self, stage: Stage, audit: Path) -> None:
+        self.runtime = stage.runtime
+        self.hub = stage.hub
+        self.tab = stage.connect(client=WireClient(None))
         self.audit = audit
 
     def actions(self) -> list[AuditRecord]:
@@ -52,13 +50,9 @@ async def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     audit = folder / "audit.jsonl"
     async with (
         agentrt.open_runtime(telemetry=AuditLog(audit), store=tmp_path / "store.db") as runtime,
-        trio.open_nursery() as nursery,
+        stage_of(runtime) as stage,
     ):
-        hub = Hub(runtime)
-        stage = Stage(runtime, hub, Incarnations(), nursery)
-        yield Scene(runtime, hub, stage.connect(client=WireClient(None)), audit)
-        hub.close()
-        nursery.cancel_scope.cancel()
+        yield Scene(stage, audit)
 
 
 async def until_running(session: agentrt.Session) -> None:
@@ -181,7 +175,7 @@ async def test_changes_in_other_protocols_have_their_origin(
 ) -> None:
     async with scene(tmp_path, monkeypatch) as there:
         cwd = str(there.audit.parent)
-        editor = there.hub.attach_viewer(ACP)
+        editor = viewer_of(there.hub, "/acp")
 
         async def ask(method: str, **params: Any) -> Any:
             message = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
@@ -198,7 +192,7 @@ async def test_changes_in_other_protocols_have_their_origin(
         await ask("session/prompt", sessionId=session, prompt=TEXT)
         await ask("session/close", sessionId=session)
 
-        chat = there.hub.attach_viewer(AI_SDK)
+        chat = viewer_of(there.hub, "/ai")
         message = {"id": "m", "role": "user", "parts": TEXT}
         body = {"agent": "demo", "cwd": cwd}
         sent = {"type": "send", "requestId": "r", "id": "a", "messages": [message], "body": body}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from hub_kit import Stage, Tab, stage_with
+from hub_kit import Stage, Tab, stage_of, stage_with
 from test_native_stored import stored_stage
 from wire_client import WireClient
 
@@ -21,10 +21,9 @@ from agentrt import Limits, Runtime
 from agentrt.config import Config
 from agentrt.events import plain_text
 from agentrt.store import open_store
-from inside.server import Hub
 from journal.kit import abandoned
 from postgres.server import Server
-from runtime.fakes import SETTABLE, Incarnations, asking, echo, obedient, settable
+from runtime.fakes import SETTABLE, asking, echo, obedient, settable
 
 TEXT = [{"type": "text", "text": "again"}]
 
@@ -232,12 +231,9 @@ async def claude_stage(path: Path) -> AsyncIterator[Stage]:
     async with (
         agentrt.store.open_store(path) as store,
         agentrt.open_runtime(config=Config(agents={"fake": agent}), store=store) as runtime,
-        trio.open_nursery() as nursery,
+        stage_of(runtime) as stage,
     ):
-        hub = Hub(runtime)
-        yield Stage(runtime, hub, Incarnations(echo), nursery)
-        hub.close()
-        nursery.cancel_scope.cancel()
+        yield stage
 
 
 @pytest.mark.slow

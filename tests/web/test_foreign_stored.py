@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 import trio
-from hub_kit import Stage
+from hub_kit import Stage, viewer_of
 from test_native_stored import left, stored_stage
 
 from agentrt import Limits
-from inside.server import ACP, AI_SDK, ServedDialect
 from runtime.fakes import echo
 
 
@@ -25,8 +24,8 @@ def path(tmp_path: Path) -> Path:
 class Talk:
     """One connection, and what came over it."""
 
-    def __init__(self, stage: Stage, dialect: ServedDialect) -> None:
-        self._viewer = stage.hub.attach_viewer(dialect)
+    def __init__(self, stage: Stage, path: str) -> None:
+        self._viewer = viewer_of(stage.hub, path)
         self.heard: list[dict[str, Any]] = []
 
     def say(self, **message: Any) -> None:
@@ -48,7 +47,7 @@ def call(id: int, method: str, **params: Any) -> dict[str, Any]:
 async def test_an_acp_client_lists_loads_and_prompts_a_stored_session(path: Path) -> None:
     id = await left(path, "hello")
     async with stored_stage(path, echo) as stage:
-        talk = Talk(stage, ACP)
+        talk = Talk(stage, "/acp")
         talk.say(**call(1, "initialize", protocolVersion=1))
         talk.say(**call(2, "session/list"))
         listed = await talk.until(lambda message: message.get("id") == 2)
@@ -72,7 +71,7 @@ async def test_an_acp_client_is_listed_all_sessions_a_page_at_a_time(
     monkeypatch.setattr("agentrt._serve.hub.LISTED_SESSIONS", 1)
     ids = [await left(path, f"n{number}") for number in range(5)]
     async with stored_stage(path, echo) as stage:
-        talk = Talk(stage, ACP)
+        talk = Talk(stage, "/acp")
         talk.say(**call(1, "initialize", protocolVersion=1))
         pages, cursor = [], None
         for id in range(2, 5):
@@ -97,7 +96,7 @@ async def test_the_agent_of_a_stored_session_gets_the_mcp_servers_of_its_client(
 ) -> None:
     id = await left(path, "hello")
     async with stored_stage(path, echo) as stage:
-        talk = Talk(stage, ACP)
+        talk = Talk(stage, "/acp")
         talk.say(**call(1, "initialize", protocolVersion=1))
         talk.say(**call(2, method, sessionId=id, cwd="/", mcpServers=[SERVER]))
         await talk.until(lambda message: message.get("id") == 2)
@@ -112,7 +111,7 @@ async def test_an_acp_client_that_loads_a_long_session_is_sent_all_of_it(path: P
     prompts = [f"n{number}" for number in range(6)]
     id = await left(path, *prompts)
     async with stored_stage(path, echo, limits=Limits(snapshot_turns=1)) as stage:
-        talk = Talk(stage, ACP)
+        talk = Talk(stage, "/acp")
         talk.say(**call(1, "initialize", protocolVersion=1))
         talk.say(**call(2, "session/load", sessionId=id, cwd="/", mcpServers=[]))
         await talk.until(lambda message: message.get("id") == 2)
@@ -122,7 +121,7 @@ async def test_an_acp_client_that_loads_a_long_session_is_sent_all_of_it(path: P
 async def test_an_acp_client_prompts_a_stored_session_that_it_never_loaded(path: Path) -> None:
     id = await left(path, "hello")
     async with stored_stage(path, echo) as stage:
-        talk = Talk(stage, ACP)
+        talk = Talk(stage, "/acp")
         talk.say(**call(1, "initialize", protocolVersion=1))
         content = [{"type": "text", "text": "again"}]
         talk.say(**call(2, "session/prompt", sessionId=id, prompt=content))
@@ -139,7 +138,7 @@ def said(talk: Talk) -> list[str]:
 async def test_a_chat_of_the_ai_sdk_goes_on_with_a_stored_session(path: Path) -> None:
     id = await left(path, "hello")
     async with stored_stage(path, echo) as stage:
-        talk = Talk(stage, AI_SDK)
+        talk = Talk(stage, "/ai")
         talk.say(**about("r1", id, type="resume"))
         await talk.until(lambda message: message["type"] == "end")
         assert stage.agents.processes == []
@@ -158,7 +157,7 @@ def about(request: str, chat: str, **fields: Any) -> dict[str, Any]:
 async def test_a_chat_is_known_to_the_next_server_by_the_clients_own_name(path: Path) -> None:
     for count, text in enumerate(("hello", "again"), 1):
         async with stored_stage(path, echo) as stage:
-            talk = Talk(stage, AI_SDK)
+            talk = Talk(stage, "/ai")
             message = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": text}]}
             talk.say(**about("r1", "mine", type="send", messages=[message]))
             await talk.until(lambda message: message["type"] == "end")

@@ -6,7 +6,7 @@ import json
 
 import pytest
 import trio
-from hub_kit import Tab, stage_with
+from hub_kit import Tab, stage_with, viewer_of
 from trio.testing import MockClock
 from wire_client import View
 
@@ -14,7 +14,7 @@ import agentrt
 from agentrt.events import Event, Item, ItemClosed, ItemOpened, TurnEnded, TurnStarted
 from agentrt.lowlevel import Log, SessionState
 from agentrt.testing import FakeAcpAgent
-from inside.server import NATIVE, Feed
+from inside.server import Feed
 from runtime.fakes import echo
 
 
@@ -100,7 +100,7 @@ async def test_a_frame_goes_to_all_that_know_the_same_without_a_task(
         id = await stage.session()
         sinks = [Sink() for _ in range(20)]
         for sink in sinks:
-            viewer = stage.hub.attach_viewer(NATIVE, role="viewer")
+            viewer = viewer_of(stage.hub, role="viewer")
             viewer.connect(sink)
             viewer.receive(json.dumps({"type": "hello", "id": "1", "sessions": [{"session": id}]}))
         await stage.runtime.get(id).run("go")
@@ -197,7 +197,7 @@ async def test_those_that_were_overtaken_together_get_the_same_bytes(
 
     async with stage_with(calling, limits=agentrt.Limits(viewer_outbox_bytes=50_000)) as stage:
         id = await stage.session()
-        viewers = [stage.hub.attach_viewer(NATIVE, role="viewer") for _ in range(20)]
+        viewers = [viewer_of(stage.hub, role="viewer") for _ in range(20)]
         for viewer in viewers:
             viewer.receive(json.dumps({"type": "hello", "id": "1", "sessions": [{"session": id}]}))
             await viewer.next_frame()

@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 import trio
 from hub_kit import Stage, Tab, stage_with
-from sockets import TOKEN, Client, frame, websocket
+from sockets import Client, frame, site, websocket
 from trio.testing import MockClock
 
 import agentrt
 from agentrt.effects import Started
 from agentrt.testing import FakeAcpAgent
-from agentrt.web import Security, Site
-from inside.server import open_site
+from agentrt.web import Site
 from runtime.fakes import echo
 
 LONG = 2 * 1024 * 1024
@@ -153,15 +152,14 @@ async def ask_much(socket: Client, count: int) -> None:
 async def long_list(**more: Any) -> AsyncIterator[tuple[Stage, Site]]:
     """A site whose list of sessions takes 40 KB each time it is asked for."""
     limits = agentrt.Limits(ws_frames_per_s=10_000, open_sessions=200, **more)
-    security = Security(token=TOKEN)
     with trio.fail_after(60):
         async with (
             stage_with(echo, limits=limits) as stage,
-            open_site(stage.hub, limits, "127.0.0.1", 0, security) as site,
+            site(stage.hub, limits=limits) as served,
         ):
             for _ in range(100):
                 stage.runtime.rename(await stage.session(), "x" * 256)
-            yield stage, site
+            yield stage, served
 
 
 @pytest.mark.slow

@@ -6,13 +6,12 @@ import json
 
 import pytest
 import trio
-from hub_kit import Stage, Tab, stage_with
+from hub_kit import Stage, Tab, stage_with, viewer_of
 from trio.testing import MockClock
 from wire_client import WireClient
 
 import agentrt
 from agentrt.testing import FakeAcpAgent
-from inside.server import NATIVE
 
 
 async def chatty(agent: FakeAcpAgent) -> None:
@@ -188,7 +187,7 @@ async def test_w8_a_viewer_that_does_not_read_gets_a_fresh_snapshot(
     async with stage_with(chatty, limits=limits) as stage:
         id = await stage.session()
         healthy = stage.connect(id)
-        slow = Tab(WireClient(None), stage.hub.attach_viewer(NATIVE, role="controller"))
+        slow = Tab(WireClient(None), viewer_of(stage.hub))
         slow.wire.hello(id)
         slow.wire.take(await slow.viewer.next_frame())
         await stage.runtime.get(id).run("1000")
@@ -206,7 +205,7 @@ async def test_w8_two_hundred_viewers_of_which_some_never_read_cost_no_memory_ea
         id = await stage.session()
         tabs = [stage.connect(id) for _ in range(20)]
         for _ in range(180):
-            dead = stage.hub.attach_viewer(NATIVE, role="viewer")
+            dead = viewer_of(stage.hub, role="viewer")
             dead.receive(json.dumps({"type": "hello", "id": "1", "sessions": [{"session": id}]}))
         await stage.runtime.get(id).run("3000")
         feed = stage.hub.feeds[id]
@@ -240,7 +239,7 @@ async def test_a_lone_message_is_an_object_and_several_are_an_array(
     autojump_clock: MockClock,
 ) -> None:
     async with stage_with(chatty) as stage:
-        viewer = stage.hub.attach_viewer(NATIVE, role="viewer")
+        viewer = viewer_of(stage.hub, role="viewer")
         viewer.receive('{"type":"hello","id":"1"}')
         assert isinstance(json.loads(await viewer.next_frame()), list)
         viewer.receive('{"type":"session","op":"list","id":"2"}')

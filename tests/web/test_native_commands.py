@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 import trio
 import trio.lowlevel
-from hub_kit import Stage, Tab, stage_with
+from hub_kit import Stage, Tab, stage_with, viewer_of
 from msgspec import inspect
 from trio.testing import MockClock
 from wire_client import WireClient
@@ -18,7 +18,6 @@ from wire_client import WireClient
 import agentrt
 from agentrt.events import Block
 from agentrt.testing import FakeAcpAgent
-from inside.server import NATIVE
 from inside.server import commands as c
 from runtime.fakes import asking, echo, obedient, unresponsive
 
@@ -458,7 +457,7 @@ async def test_w7_an_answer_that_was_under_way_reaches_who_comes_back(
 
 async def test_w7_an_id_means_one_command(autojump_clock: MockClock) -> None:
     async with stage_with(echo) as stage:
-        viewer = stage.hub.attach_viewer(NATIVE, role="controller")
+        viewer = viewer_of(stage.hub)
         viewer.receive('{"type":"hello","id":"1"}')
         await viewer.next_frame()
         viewer.receive('{"type":"stop_all","id":"x"}')
@@ -498,7 +497,7 @@ async def test_clients_that_have_gone_are_forgotten_the_oldest_first(
 ) -> None:
     async with stage_with(echo) as stage:
         for n in range(400):
-            viewer = stage.hub.attach_viewer(NATIVE, role="controller")
+            viewer = viewer_of(stage.hub)
             viewer.receive(json.dumps({"type": "hello", "id": "1", "client": f"client {n}"}))
             viewer.close()
         assert len(stage.hub._clients) <= 257
@@ -581,7 +580,7 @@ async def test_a_mere_viewer_offers_no_tools_and_takes_no_controller_s_place(
         stage.connect(client=WireClient("a-random-name"), role="viewer")
         await trio.sleep(0.1)
         assert tab.ended is None
-        viewer = stage.hub.attach_viewer(NATIVE, role="viewer")
+        viewer = viewer_of(stage.hub, role="viewer")
         tools = [{"name": "pick", "input_schema": {}}]
         viewer.receive(json.dumps({"type": "hello", "id": "1", "tools": tools}))
         assert json.loads(await viewer.next_frame())["error"]["code"] == "forbidden"
@@ -617,7 +616,7 @@ async def test_w11_garbage_is_answered_and_hurts_nobody(
     frame: str, id: str | None, code: str, autojump_clock: MockClock
 ) -> None:
     async with stage_with(echo) as stage:
-        viewer = stage.hub.attach_viewer(NATIVE, role="controller")
+        viewer = viewer_of(stage.hub)
         viewer.receive('{"type":"hello","id":"1"}')
         await viewer.next_frame()
         viewer.receive(frame)
@@ -631,7 +630,7 @@ async def test_w11_garbage_is_answered_and_hurts_nobody(
 
 async def test_w11_nothing_is_done_before_hello(autojump_clock: MockClock) -> None:
     async with stage_with(echo) as stage:
-        viewer = stage.hub.attach_viewer(NATIVE, role="controller")
+        viewer = viewer_of(stage.hub)
         viewer.receive('{"type":"session","op":"new","id":"1","agent":"fake"}')
         assert json.loads(await viewer.next_frame())["error"]["code"] == "bad_request"
         assert stage.runtime.list() == []

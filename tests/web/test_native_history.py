@@ -8,13 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from hub_kit import Stage, Tab, stage_with
+from hub_kit import Stage, Tab, stage_with, viewer_of
 from trio.testing import MockClock
 from wire_client import View, WireClient
 
 import agentrt
 from agentrt.testing import FakeAcpAgent
-from inside.server import NATIVE
 from runtime.fakes import echo
 
 FEW = agentrt.Limits(snapshot_turns=3)
@@ -180,7 +179,7 @@ async def test_a_page_waits_for_the_events_that_the_viewer_does_not_have_yet(
     """Else it would say twice what they say."""
     async with stage_with(echo, limits=FEW) as stage:
         id = await long(stage)
-        slow = Tab(WireClient(None), stage.hub.attach_viewer(NATIVE, role="controller"))
+        slow = Tab(WireClient(None), viewer_of(stage.hub))
         slow.wire.hello(id)
         slow.wire.take(await slow.viewer.next_frame())
         before = slow.view(id).earlier

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from hub_kit import Stage, Tab, stage_with
+from hub_kit import Stage, Tab, stage_with, viewer_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
@@ -45,7 +45,7 @@ from agentrt.events import (
 )
 from agentrt.lowlevel import Log, SessionState
 from agentrt.testing import FakeAcpAgent
-from inside.server import NATIVE, ConnectionRefusal, Feed, Previews
+from inside.server import ConnectionRefusal, Feed, Previews
 
 MB = 1_000_000
 
@@ -75,7 +75,7 @@ class SlowLine:
     """A viewer behind a line of some bytes a second."""
 
     def __init__(self, stage: Stage, *sessions: str, bytes_per_s: float) -> None:
-        self.tab = Tab(WireClient(None), stage.hub.attach_viewer(NATIVE, role="controller"))
+        self.tab = Tab(WireClient(None), viewer_of(stage.hub))
         self.tab.wire.hello(*sessions)
         self.sent_bytes = 0
         self.largest_bytes = 0

@@ -9,35 +9,30 @@ from pathlib import Path
 from typing import Any
 
 import trio
-from hub_kit import Tab
+from hub_kit import Stage, Tab, stage_of, viewer_of
 from wire_client import WireClient
 
 import agentrt
 from agentrt import open_runtime
 from agentrt.config import Config
-from inside.server import NATIVE, Hub
 
 FAKE = str(Path(__file__).parents[1] / "claude" / "fakecli.py")
 RECORD = {"name": "record", "description": "Record it.", "input_schema": {"type": "object"}}
 
 
 @asynccontextmanager
-async def tab_of(scenario: str) -> AsyncIterator[tuple[Tab, str, Hub]]:
+async def tab_of(scenario: str) -> AsyncIterator[tuple[Tab, str, Stage]]:
     """A client with a tool of its own, and its session with a scripted CLI."""
     agent = agentrt.agents.claude([sys.executable, FAKE, scenario], name="fake")
     with trio.fail_after(60):
-        async with open_runtime(config=Config(agents={"fake": agent})) as runtime:
-            hub = Hub(runtime)
-            async with trio.open_nursery() as nursery:
-                viewer = hub.attach_viewer(NATIVE, role="controller")
-                tab = Tab(WireClient("a-random-name", tools=[RECORD]), viewer)
-                tab.wire.hello()
-                nursery.start_soon(tab.read)
-                session = (await tab.ok("session", op="new", agent="fake"))["session"]
-                await tab.answer(tab.wire.attach(session))
-                yield tab, session, hub
-                nursery.cancel_scope.cancel()
-            hub.close()
+        async with (
+            open_runtime(config=Config(agents={"fake": agent})) as runtime,
+            stage_of(runtime) as stage,
+        ):
+            tab = stage.connect(client=WireClient("a-random-name", tools=[RECORD]))
+            session = (await tab.ok("session", op="new", agent="fake"))["session"]
+            await tab.answer(tab.wire.attach(session))
+            yield tab, session, stage
 
 
 async def client_call(tab: Tab, session: str) -> dict[str, Any]:
@@ -71,12 +66,12 @@ async def test_a_real_agent_calls_a_client_s_tool() -> None:
 async def test_a_stop_in_the_middle_of_a_call_leaves_nothing_open_and_the_next_prompt_works() -> (
     None
 ):
-    async with tab_of("tool") as (tab, session, hub):
+    async with tab_of("tool") as (tab, session, stage):
         await tab.prompt(session, "record it")
         item = await client_call(tab, session)
         await tab.ok("cancel", session=session)
         await rests(tab, session)
-        late = hub.attach_viewer(NATIVE, role="viewer")
+        late = viewer_of(stage.hub, role="viewer")
         latecomer = Tab(WireClient(None), late)
         latecomer.wire.hello(session)
         latecomer.wire.take(await late.next_frame())

@@ -10,14 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from hub_kit import Stage, stage_with
+from hub_kit import Stage, stage_with, viewer_of
 from trio.testing import MockClock
 from wire_client import View, Wire, WireClient
 
 import agentrt
 from agentrt.testing import FakeAcpAgent
 from faults.quick import mostly_slow
-from inside.server import NATIVE
 
 GOLDEN = Path(__file__).parents[1] / "model" / "golden"
 
@@ -79,7 +78,7 @@ class Restless:
     async def once(self) -> None:
         """One connection, from hello to its loss."""
         self.connections += 1
-        viewer = self.stage.hub.attach_viewer(NATIVE, role="controller")
+        viewer = viewer_of(self.stage.hub)
         wire = Wire(self.client, viewer)
         wire.hello(self.session)
         for _ in range(self.random.randrange(6)):
@@ -128,7 +127,7 @@ class Restless:
     async def come_to_rest(self) -> None:
         """A connection that holds: answer everything, until nothing runs or waits, and all that
         was ever shown is there."""
-        viewer = self.stage.hub.attach_viewer(NATIVE, role="controller")
+        viewer = viewer_of(self.stage.hub)
         wire = Wire(self.client, viewer)
         wire.hello(self.session)
         with trio.fail_after(5000):

@@ -10,17 +10,16 @@ from typing import Any
 
 import pytest
 import trio
-from hub_kit import Stage, stage_with
+from hub_kit import Stage, stage_of, stage_with
 from wire_client import WireClient
 
 from agentrt import Limits
 from agentrt.errors import StoreUnavailable
 from agentrt.store import LoadedSession, open_store
 from agentrt.testing import open_fake_runtime
-from inside.server import Hub
 from inside.store import SqliteReader
 from journal.kit import RESUMES, abandoned
-from runtime.fakes import Incarnations, Script, asking, echo
+from runtime.fakes import Script, asking, echo
 
 
 @pytest.fixture
@@ -252,16 +251,13 @@ async def test_one_whose_agent_is_gone_can_be_read_and_says_so_at_a_prompt(path:
     async with (
         open_store(path) as store,
         open_fake_runtime({}, store=store) as runtime,
-        trio.open_nursery() as nursery,
+        stage_of(runtime) as stage,
     ):
-        hub = Hub(runtime)
-        tab = Stage(runtime, hub, Incarnations(echo), nursery).connect(id)
+        tab = stage.connect(id)
         await tab.answer(tab.wire.hello_id)
         content = [{"type": "text", "text": "again"}]
         assert await tab.refused("prompt", session=id, content=content) == "agent_failed"
         assert tab.view(id).texts() == ["hello"]
-        hub.close()
-        nursery.cancel_scope.cancel()
 
 
 async def test_a_session_that_cannot_be_read_now_is_not_said_to_be_unknown(
@@ -269,15 +265,15 @@ async def test_a_session_that_cannot_be_read_now_is_not_said_to_be_unknown(
 ) -> None:
     id = await left(path, "hello")
     failures = [StoreUnavailable("the database is away")]
-    read = Hub.read
-
-    async def failing(hub: Hub, session: str) -> Any:
-        if failures:
-            raise failures.pop()
-        return await read(hub, session)
-
-    monkeypatch.setattr(Hub, "read", failing)
     async with stored_stage(path, echo) as stage:
+        read = stage.hub.read
+
+        async def failing(session: str) -> Any:
+            if failures:
+                raise failures.pop()
+            return await read(session)
+
+        monkeypatch.setattr(stage.hub, "read", failing)
         tab = stage.connect(id)
         assert (await tab.answer(tab.wire.hello_id))["sessions"] == {id: "unavailable"}
         assert (await tab.ok("attach", session=id))["answer"] == "snapshot"

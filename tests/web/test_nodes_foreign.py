@@ -9,7 +9,6 @@ import pytest
 from nodes_kit import node, until
 from test_foreign_stored import Talk, call
 
-from inside.server import ACP, AI_SDK
 from postgres.server import Server
 from runtime.fakes import asking, echo, obedient
 
@@ -44,7 +43,7 @@ def texts(talk: Talk) -> str:
 
 async def test_an_acp_client_of_a_gateway_talks_with_a_worker_s_agent(url: str) -> None:
     async with node(url, "w", echo, role="worker") as w, node(url, "g", role="gateway") as g:
-        talk = Talk(g, ACP)
+        talk = Talk(g, "/acp")
         session = await opened(talk)
         assert [info.session for info in w.runtime.list_open()] == [session]
         talk.say(**prompt(3, session, "hello"))
@@ -57,7 +56,7 @@ async def test_an_acp_client_of_a_gateway_talks_with_a_worker_s_agent(url: str) 
 
 async def test_an_acp_client_of_a_gateway_is_asked_and_may_cancel(url: str) -> None:
     async with node(url, "w", asking, role="worker"), node(url, "g", role="gateway") as g:
-        talk = Talk(g, ACP)
+        talk = Talk(g, "/acp")
         session = await opened(talk)
         talk.say(**prompt(3, session, "hello"))
         asked = await talk.until(lambda m: m.get("method") == "session/request_permission")
@@ -74,7 +73,7 @@ async def test_an_acp_client_of_a_gateway_is_asked_and_may_cancel(url: str) -> N
 @pytest.mark.slow
 async def test_an_answer_that_fits_no_option_is_no_yes_at_a_gateway_either(url: str) -> None:
     async with node(url, "w", asking, role="worker"), node(url, "g", role="gateway") as g:
-        talk = Talk(g, ACP)
+        talk = Talk(g, "/acp")
         session = await opened(talk)
         talk.say(**prompt(3, session, "hello"))
         asked = await talk.until(lambda m: m.get("method") == "session/request_permission")
@@ -87,7 +86,7 @@ async def test_an_answer_that_fits_no_option_is_no_yes_at_a_gateway_either(url: 
 @pytest.mark.slow
 async def test_a_prompt_that_waits_at_a_worker_is_answered_when_its_own_turn_ends(url: str) -> None:
     async with node(url, "w", obedient, role="worker") as w, node(url, "g", role="gateway") as g:
-        talk = Talk(g, ACP)
+        talk = Talk(g, "/acp")
         session = await opened(talk)
         talk.say(**prompt(3, session, "one"))
         await talk.until(lambda _: texts(talk) == "working on one")
@@ -102,7 +101,7 @@ async def test_a_prompt_that_waits_at_a_worker_is_answered_when_its_own_turn_end
 
 async def test_mcp_servers_are_not_carried_to_a_worker(url: str) -> None:
     async with node(url, "w", role="worker"), node(url, "g", role="gateway") as g:
-        talk = Talk(g, ACP)
+        talk = Talk(g, "/acp")
         talk.say(**call(1, "initialize", protocolVersion=1))
         server = {"name": "mine", "command": "/bin/true", "args": [], "env": []}
         about = {"agentrt": {"agent": "fake"}}
@@ -119,7 +118,7 @@ async def test_further_folders_are_carried_to_a_worker(url: str) -> None:
         node(url, "w", echo, role="worker", fake=fake) as w,
         node(url, "g", role="gateway") as g,
     ):
-        talk = Talk(g, ACP)
+        talk = Talk(g, "/acp")
         talk.say(**call(1, "initialize", protocolVersion=1))
         about = {"cwd": "/", "mcpServers": [], "_meta": {"agentrt": {"agent": "fake"}}}
         talk.say(**call(2, "session/new", **about, additionalDirectories=["/lib"]))
@@ -151,13 +150,13 @@ async def test_a_chat_of_one_gateway_goes_on_at_another(url: str) -> None:
         node(url, "g1", role="gateway") as g1,
         node(url, "g2", role="gateway") as g2,
     ):
-        talk = Talk(g1, AI_SDK)
+        talk = Talk(g1, "/ai")
         body = {"agent": "fake", "cwd": "/"}
         said = {"type": "send", "id": "chat-1", "messages": [message("hello")], "body": body}
         talk.say(requestId="r1", **said)
         await talk.until(lambda m: m["type"] == "end")
         assert "".join(c["delta"] for c in chunks(talk, "text-delta")) == "hello"
-        later = Talk(g2, AI_SDK)
+        later = Talk(g2, "/ai")
         later.say(requestId="r1", **{**said, "messages": [message("again")]})
         await later.until(lambda m: m["type"] in ("end", "error"))
         assert "".join(c["delta"] for c in chunks(later, "text-delta")) == "again"

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 import trio
-from hub_kit import Stage, stage_with
+from hub_kit import Stage, stage_with, viewer_of
 
-from inside.server import ACP, AI_SDK, NATIVE
 from runtime.fakes import echo
 
 
@@ -33,7 +32,7 @@ async def test_a_client_with_too_large_tools_is_refused_and_may_say_hello_again(
     tools: list[dict[str, Any]], code: str
 ) -> None:
     async with stage_with(echo) as stage:
-        viewer = stage.hub.attach_viewer(NATIVE)
+        viewer = viewer_of(stage.hub)
 
         async def hello(tools: list[dict[str, Any]]) -> dict[str, Any]:
             said = {"type": "hello", "id": "h", "client": "mine", "tools": tools}
@@ -53,7 +52,7 @@ class Chat:
     """A connection that speaks the AI SDK's protocol."""
 
     def __init__(self, stage: Stage) -> None:
-        self._viewer = stage.hub.attach_viewer(AI_SDK)
+        self._viewer = viewer_of(stage.hub, "/ai")
 
     async def send(self, **body: Any) -> str:
         """Send a message without a chat, which is refused; return the reason."""
@@ -78,7 +77,7 @@ async def test_the_tools_of_all_messages_of_a_chat_are_bounded_together() -> Non
 
 async def test_the_mcp_servers_of_an_editor_are_bounded() -> None:
     async with stage_with(echo) as stage:
-        viewer = stage.hub.attach_viewer(ACP)
+        viewer = viewer_of(stage.hub, "/acp")
 
         async def ask(method: str, **params: Any) -> dict[str, Any]:
             viewer.receive(

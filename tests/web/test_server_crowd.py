@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 import trio
 from hub_kit import stage_with
-from sockets import TEXT, TOKEN, Client, frame, websocket
+from sockets import TEXT, Client, frame, site, websocket
 from wire_client import Wire, WireClient
 
 import agentrt
 from agentrt.testing import FakeAcpAgent
-from agentrt.web import Security
-from inside.server import open_site
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +56,6 @@ class Healthy:
 
 async def test_w8_a_crowd_of_which_some_never_read_and_some_are_cut_off() -> None:
     limits = agentrt.Limits(ws_write_timeout_s=10.0, viewer_outbox_bytes=200_000)
-    security = Security(token=TOKEN)
     healthy = [Healthy() for _ in range(ALL - DEAF - CUT)]
     dice = random.Random(7)
     ready: list[Any] = []
@@ -66,25 +63,25 @@ async def test_w8_a_crowd_of_which_some_never_read_and_some_are_cut_off() -> Non
     with trio.fail_after(120):
         async with (
             stage_with(chatty, limits=limits) as stage,
-            open_site(stage.hub, limits, "127.0.0.1", 0, security) as site,
+            site(stage.hub, limits=limits) as served,
             trio.open_nursery() as everybody,
         ):
             session = await stage.session()
             hello = json.dumps({"type": "hello", "id": "h", "sessions": [{"session": session}]})
 
             async def attend(each: Healthy) -> None:
-                async with websocket(site.port) as socket:
+                async with websocket(served.port) as socket:
                     ready.append(each)
                     await each.read(socket, session)
 
             async def never_read() -> None:
-                async with websocket(site.port) as socket:
+                async with websocket(served.port) as socket:
                     await socket.send(frame(hello))
                     ready.append(socket)
                     await trio.sleep_forever()
 
             async def be_cut_off(after: int) -> None:
-                async with websocket(site.port) as socket:
+                async with websocket(served.port) as socket:
                     await socket.send(frame(hello))
                     ready.append(socket)
                     for _ in range(after):
@@ -100,7 +97,7 @@ async def test_w8_a_crowd_of_which_some_never_read_and_some_are_cut_off() -> Non
                 while len(ready) < ALL:  # noqa: ASYNC110 - a crowd has no event
                     await trio.sleep(0.01)
                 await stage.runtime.get(session).run("talk")
-            assert site.statistics().broken == 0
+            assert served.statistics().broken == 0
             everybody.cancel_scope.cancel()
     wanted = "".join(f"word {n} {'x' * 100}\n" for n in range(WORDS))
     for each in healthy:

@@ -36,9 +36,7 @@ from sockets import (
     websocket,
 )
 
-from agentrt import Limits
 from agentrt.web import Security, Site
-from inside.server import open_site
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self';"
@@ -679,14 +677,14 @@ def test_the_page_needs_nothing_that_its_policy_forbids() -> None:
 async def test_other_machines_are_not_served_without_a_token_and_a_name() -> None:
     for rules in (Security(), Security(token=TOKEN), Security(allow_hosts=["agents.example"])):
         with pytest.raises(ValueError, match="--allow-host"), trio.fail_after(30):
-            async with open_site(Echoes(), Limits(), "0.0.0.0", 0, rules):
+            async with site(host="0.0.0.0", security=rules):
                 pass
 
 
 async def test_other_machines_are_served_under_the_allowed_name() -> None:
     rules = Security(token=TOKEN, allow_hosts=["agents.example"])
     with trio.fail_after(30):
-        async with open_site(Echoes(), Limits(), "0.0.0.0", 0, rules) as running:
+        async with site(host="0.0.0.0", security=rules) as running:
             await works(running.port, host="agents.example")
             await refused(running.port, 4403, host=f"0.0.0.0:{running.port}")
 
