@@ -11,8 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._core.sandbox.hosts import HostPattern, address_problem, normal_host, split_authority
-from inside.permissions import HostRefused
+from agentrt._core.sandbox.hosts import (
+    HostPattern,
+    HostRefused,
+    address_problem,
+    normal_host,
+    split_authority,
+)
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ import trio.testing
 
 from agentrt._core.sandbox.desk import MAX_OPEN, AccessDesk, AccessRequest
 from agentrt._core.sandbox.gateway import Gateway
+from agentrt._core.sandbox.hosts import HostRefused
 from agentrt._core.sandbox.proxy import serve_proxy
 from agentrt.sandbox import Sandbox
-from inside.permissions import HostRefused
 
 PUBLIC = "93.184.216.34"
 

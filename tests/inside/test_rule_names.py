@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentrt
+from agentrt._core.permissions.rules import PermissionRule
 from agentrt._core.permissions.words import CLAUDE_TOOLS, PLANNING_TOOLS, PROGRAMS
 from agentrt.events import Notice
 from agentrt.testing import says, scripted_agents
-from inside.permissions import PermissionRule
 
 PARAMETERS = st.lists(st.sampled_from(["push", "-rf", "*", "x/y", "--all"]), max_size=3)
 

@@ -12,8 +12,7 @@ import pytest
 from more_spellings import BENIGN, MORE_REMOVING
 from spellings import LIKE_GIT_STATUS, NOT_GIT_STATUS, NOT_REMOVING, REMOVING
 
-from agentrt.permissions import Allow, Deny, PermissionRequest, allow_all, rules
-from inside.permissions import PermissionRule, RequestFacts, Verdict
+from agentrt.permissions import Allow, Deny, PermissionRequest, allow_all, rule_effect, rules
 from tables import for_each
 
 SHELLS = [shell for shell in ("bash", "dash", "zsh") if shutil.which(shell)]
@@ -50,8 +49,8 @@ def test_no_further_way_to_run_rm_is_allowed_where_rm_is_denied(line: str) -> No
 
 @for_each("line", [each.replace("⏎", "\n") for each in BENIGN.strip().split("\n")])
 def test_a_line_that_does_not_run_rm_is_not_denied(line: str) -> None:
-    found = PermissionRule("Bash(rm:*)", denies=True).touches(RequestFacts(asked(line)))
-    assert found.verdict is Verdict.NO, found.why
+    found = rule_effect("Bash(rm:*)", asked(line))
+    assert found.denies == "no", found.reason
 
 
 def run(shell: str, line: str, folder: Path) -> None:
@@ -145,8 +144,8 @@ def test_several_commands_may_be_allowed_by_several_rules() -> None:
 
 @pytest.mark.parametrize("line", NOT_REMOVING)
 def test_what_has_nothing_to_do_with_a_rule_is_not_denied_by_it(line: str) -> None:
-    found = PermissionRule("Bash(rm:*)", denies=True).touches(RequestFacts(asked(line)))
-    assert found.verdict is Verdict.NO, found.why
+    found = rule_effect("Bash(rm:*)", asked(line))
+    assert found.denies == "no", found.reason
 
 
 @pytest.mark.parametrize(
@@ -236,10 +235,7 @@ def test_options_in_another_order_may_be_what_is_denied() -> None:
 
 def test_a_program_that_is_a_link_counts_as_what_it_leads_to(tmp_path: Path) -> None:
     (tmp_path / "harmless").symlink_to(shutil.which("rm") or "/bin/rm")
-    found = PermissionRule("Bash(rm:*)", denies=True).touches(
-        RequestFacts(asked("./harmless x", str(tmp_path)))
-    )
-    assert found.verdict is Verdict.YES
+    assert rule_effect("Bash(rm:*)", asked("./harmless x", str(tmp_path))).denies == "yes"
 
 
 PATHOLOGICAL = {
@@ -283,8 +279,7 @@ PATHOLOGICAL = {
 def steps(text: str, count: int) -> int:
     """The calls of functions, Python's and C's, in judging a line by some rules."""
     texts = ("Edit(/etc/**)", "Bash(rm:*)", "Bash(git push:*)", "Read(~/.ssh/**)")
-    denying = [PermissionRule(each, denies=True) for each in texts[:count]]
-    seen = RequestFacts(asked(text))
+    policy, request = rules(deny=texts[:count]), asked(text)
     calls = 0
 
     def called(frame: object, event: str, argument: object) -> None:
@@ -293,8 +288,7 @@ def steps(text: str, count: int) -> int:
 
     sys.setprofile(called)
     try:
-        for rule in denying:
-            rule.touches(seen)
+        policy(request)
     finally:
         sys.setprofile(None)
     return calls
@@ -314,11 +308,8 @@ def test_the_longest_line_has_bounded_work_over_all_rules(kind: str) -> None:
 
 
 def test_rules_share_one_budget_for_a_request() -> None:
-    seen = RequestFacts(asked("x " * 4_000))
-    verdicts = [PermissionRule("Bash(rm:*)", denies=True).touches(seen).verdict for _ in range(40)]
-    assert verdicts[0] is Verdict.NO
-    assert verdicts[-1] is Verdict.MAY
-    too_long = PermissionRule("Bash(rm:*)", denies=True).touches(
-        RequestFacts(asked("ls " + "x" * 70_000))
-    )
-    assert too_long.verdict is Verdict.MAY
+    request = asked("x " * 4_000)
+    one, many = (rules(deny=["Bash(rm:*)"] * n, otherwise=allow_all) for n in (1, 40))
+    assert one(request) == Allow()
+    assert isinstance(many(request), Deny)
+    assert rule_effect("Bash(rm:*)", asked("ls " + "x" * 70_000)).denies == "may"
