@@ -14,7 +14,7 @@ import pytest
 
 import agentrt
 from agentrt._serve.acp import LOGIN
-from inside.command_line import make_parser
+from in_process import options_of
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "packaging" / "acp-registry"
@@ -93,7 +93,7 @@ def test_the_entry_names_this_package_and_this_version() -> None:
 
 
 def test_what_the_entry_starts_is_a_command_of_the_program() -> None:
-    options = make_parser().parse_args(ENTRY["distribution"]["uvx"]["args"])
+    options = options_of(ENTRY["distribution"]["uvx"]["args"])
     assert options.subcommand == "acp"
 
 

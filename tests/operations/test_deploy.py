@@ -16,7 +16,7 @@ import yaml
 
 from agentrt import Limits
 from agentrt.config import load_config
-from inside.command_line import make_parser
+from in_process import options_of
 from postgres.server import Server, programs, unprivileged
 from web.sockets import get, site, status
 
@@ -60,7 +60,7 @@ def seconds(text: str) -> float:
 def test_each_command_is_one_of_agentrt(words: list[str]) -> None:
     program, *arguments = words
     assert program == "agentrt"
-    parsed = make_parser().parse_args(arguments)
+    parsed = options_of(arguments)
     assert parsed.subcommand == "serve"
     assert parsed.node
 

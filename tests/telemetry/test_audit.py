@@ -15,7 +15,7 @@ from agentrt.errors import FilesError
 from agentrt.hosting import answering
 from agentrt.permissions import Policy
 from agentrt.telemetry import AuditLog, AuditRecord, read_audit
-from inside.command_line import main
+from in_process import main
 
 pytestmark = pytest.mark.usefixtures("forked_demo")
 

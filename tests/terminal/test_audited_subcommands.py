@@ -9,7 +9,8 @@ import pytest
 from test_usage import COMMANDS, subparsers
 
 from agentrt.telemetry import AuditRecord, read_audit
-from inside.command_line import main, make_parser
+from in_process import main
+from inside.command_line import make_parser
 
 WITHOUT_VERBS = {
     *("acp", "agents", "attach", "audit", "completion", "config", "conformance", "doctor", "new"),

@@ -14,7 +14,7 @@ from program import FAST_DEMO, PATIENCE, Program, fake_claude, odd
 
 from agentrt.events import Event
 from agentrt.lowlevel import SessionState
-from inside.command_line import main
+from in_process import main
 
 
 def events(output: str) -> list[dict[str, Any]]:

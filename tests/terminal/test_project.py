@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from inside.command_line import main
+from in_process import main
 
 
 @pytest.fixture

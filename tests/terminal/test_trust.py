@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from program import INERT, Program, odd
 
-from inside.command_line import main
+from in_process import main
 
 Output = pytest.CaptureFixture[str]
 
