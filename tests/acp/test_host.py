@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from agentrt import Limits
 from agentrt.errors import RequestError
-from inside.drivers import FileService, Roots
+from inside.drivers import FileService, NotAllowed, Roots
 
 NOT_FOUND, INVALID, INTERNAL = -32002, -32602, -32603
 
@@ -739,3 +739,32 @@ def test_what_is_read_is_what_the_kernel_reads_and_never_outside(
     except RequestError:
         return
     assert content == "mine" == Path(path).read_text()
+
+
+@pytest.mark.parametrize(
+    ("path", "writing"),
+    [
+        ("/etc/hosts", False),
+        ("{root}/out/hosts", False),
+        ("{root}/../x", False),
+        ("{root}/missing/../../x", False),
+        ("{root}/missing/../.git/config", True),
+        ("{root}/.git/hooks/pre-commit", True),
+        ("{root}/.vscode/tasks.json", True),
+        ("relative", False),
+    ],
+)
+def test_a_path_that_the_agent_may_not_take_is_refused(
+    path: str, writing: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "out").symlink_to("/etc")
+    with pytest.raises(NotAllowed):
+        Roots([str(tmp_path)]).check(path.format(root=tmp_path), writing=writing)
+
+
+@pytest.mark.parametrize("path", ["a.txt", "new/deep/a.txt", ".git/config", "in/a.txt", "."])
+def test_a_path_below_the_roots_is_allowed_and_nothing_is_made(path: str, tmp_path: Path) -> None:
+    (tmp_path / "in").symlink_to(tmp_path)
+    writing = not path.startswith(".git")
+    Roots([str(tmp_path)]).check(str(tmp_path / path), writing=writing)
+    assert [each.name for each in tmp_path.iterdir()] == ["in"]

@@ -11,7 +11,6 @@ import pytest
 import trio
 
 import agentrt
-from inside.process import Streams
 
 from .lab import Lab
 
@@ -25,7 +24,7 @@ OPTIONS = (
 
 
 @asynccontextmanager
-async def claude(lab: Lab) -> AsyncIterator[Streams]:
+async def claude(lab: Lab) -> AsyncIterator[tuple[trio.abc.SendStream, trio.abc.ReceiveStream]]:
     ours, theirs = trio.socket.socketpair()
     os.set_blocking(theirs.fileno(), True)  # for a program that reads as from a pipe
     with theirs:

@@ -1,4 +1,7 @@
-"""A driver with its far end in the test's hands."""
+"""A driver with its far end in the test's hands.
+
+A program can choose the older dialect, `legacy`, only for a session: its driver is not public.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from agentrt.claude import ClaudeOptions
 from agentrt.effects import Write
 from agentrt.events import Text
 from agentrt.lowlevel import ClaudeDriver, DecisionAnswer, Effect, Opening
+from inside.drivers import LegacyDriver
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -30,11 +34,15 @@ class Rig:
         opening: Opening | None = None,
         uuids: Iterable[str] = (),
         driver: Any = None,
+        legacy: bool = False,
     ) -> None:
         keys, spare = itertools.count(1), itertools.count(1)
         names = itertools.chain(uuids, (f"u{n}" for n in spare))
-        self.driver: Any = driver or ClaudeDriver(
-            options, new_key=lambda: f"k{next(keys)}", new_uuid=lambda: next(names)
+        new_key = lambda: f"k{next(keys)}"  # noqa: E731
+        self.driver: Any = driver or (
+            LegacyDriver(options, new_key=new_key)
+            if legacy
+            else ClaudeDriver(options, new_key=new_key, new_uuid=lambda: next(names))
         )
         self.opening = opening or Opening(cwd="/sandbox/project")
         self.effects: list[Effect] = []

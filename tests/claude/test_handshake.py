@@ -8,9 +8,11 @@ import pytest
 
 from agentrt.effects import StartFailed
 from agentrt.events import Notice
-from inside.drivers import OLDEST
 
 from .rig import INIT, Rig, only, result, state
+
+OLDEST = "2.1.165"
+"""The oldest version that is supported, and tested as `OLDER_CLAUDES` of `tests/agents`."""
 
 
 def warned(rig: Rig) -> list[str]:

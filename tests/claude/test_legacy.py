@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-from typing import Any
 
 import pytest
 
-from agentrt.claude import ClaudeOptions, HookMatcher
+from agentrt.claude import ClaudeOptions
 from agentrt.effects import (
     CallReturned,
     DecisionRequested,
@@ -22,8 +20,7 @@ from agentrt.effects import (
 )
 from agentrt.errors import LocalProtocolError
 from agentrt.events import Image, Notice
-from agentrt.lowlevel import DecisionAnswer, Driver, EndsBySilence, Opening
-from inside.drivers import LegacyDriver, build_command, effective
+from agentrt.lowlevel import DecisionAnswer, Driver, EndsBySilence
 
 from .rig import Rig, assistant, only, result, system, text, thinking, tool_result, tool_use
 
@@ -31,29 +28,15 @@ from .rig import Rig, assistant, only, result, system, text, thinking, tool_resu
 @pytest.fixture
 def rig() -> Rig:
     """In the middle of a turn."""
-    keys = itertools.count(1)
-    rig = Rig(driver=LegacyDriver(new_key=lambda: f"k{next(keys)}"))
+    rig = Rig(legacy=True)
     rig.do(rig.driver.start(rig.opening))
     rig.prompt("go")
     return rig
 
 
 def test_it_keeps_the_contract() -> None:
-    driver: Driver = LegacyDriver(new_key=lambda: "k")
+    driver: Driver = Rig(legacy=True).driver
     assert driver.idle
-
-
-def test_the_command_line_is_the_pages() -> None:
-    options = ClaudeOptions(legacy=True, session_id="11111111-2222-4333-8444-555555555555")
-    assert build_command("claude", Opening(cwd="/"), options).argv == [
-        "claude",
-        "-p",
-        "--input-format=stream-json",
-        "--output-format=stream-json",
-        "--verbose",
-        "--permission-mode=default",
-        "--session-id=11111111-2222-4333-8444-555555555555",
-    ]
 
 
 def test_a_session_starts_without_a_handshake(rig: Rig) -> None:
@@ -151,7 +134,7 @@ def test_a_call_that_runs_unasked_withdraws_the_question(rig: Rig) -> None:
 
 def test_a_program_that_may_do_everything_is_not_asked() -> None:
     options = ClaudeOptions(legacy=True, permission_mode="bypassPermissions")
-    rig = Rig(driver=LegacyDriver(options, new_key=lambda: "k"))
+    rig = Rig(options, legacy=True)
     rig.do(rig.driver.start(rig.opening))
     rig.prompt()
     assert not [
@@ -263,34 +246,6 @@ def test_another_input_than_the_models_is_denied_rather_than_forgotten(rig: Rig)
     told = rig.do(rig.driver.answer("k1", answer))
     assert only(told, Notice).code == "unsupported"
     assert rig.written[-1] == {"type": "deny", "tool_use_id": "c1"}
-
-
-@pytest.mark.parametrize(
-    ("options", "opening", "name"),
-    [
-        ({"json_schema": {"type": "object"}}, {}, "json_schema"),
-        ({"system_prompt": "be brief"}, {}, "system_prompt"),
-        ({"append_system_prompt": "be brief"}, {}, "append_system_prompt"),
-        ({"max_turns": 3}, {}, "max_turns"),
-        ({"model": "opus"}, {}, "model"),
-        ({}, {"model": "opus"}, "model"),
-        ({}, {"resume": "s1"}, "resume"),
-        ({}, {"roots": ("/x",)}, "roots"),
-        ({}, {"mcp_servers": ({"name": "x"},)}, "mcp_servers"),
-        ({"sdk_servers": ("agentrt",)}, {}, "tools"),
-        ({"hooks": {"Stop": (HookMatcher(callbacks=("h1",)),)}}, {}, "hooks"),
-        ({"ask": False}, {}, "ask"),
-        ({"disallowed_tools": ("Bash",)}, {}, "disallowed_tools"),
-    ],
-)
-def test_what_the_dialect_has_not_is_refused(options: Any, opening: Any, name: str) -> None:
-    with pytest.raises(LocalProtocolError, match=f"has no {name}$"):
-        effective(ClaudeOptions(legacy=True, **options), Opening(cwd="/", **opening))
-
-
-def test_what_the_dialect_has_is_taken() -> None:
-    options = ClaudeOptions(legacy=True, env={"A": "b"}, extra_args={"x": None})
-    assert effective(options, Opening(cwd="/", mode="plan")).permission_mode == "plan"
 
 
 def test_claude_code_itself_is_refused_by_its_init(rig: Rig) -> None:

@@ -20,7 +20,6 @@ from agentrt.effects import (
     TurnFinished,
 )
 from agentrt.events import Notice
-from inside.drivers import LegacyDriver
 
 from .rig import (
     INIT,
@@ -237,8 +236,7 @@ def test_a_prompt_taken_into_a_turn_about_ended_work_ends_with_silence(rig: Rig)
 
 @pytest.mark.parametrize("legacy", [False, True])
 def test_noise_is_reported_ever_more_rarely(legacy: bool) -> None:
-    keys = iter(map(str, range(9)))
-    rig = Rig(driver=LegacyDriver(new_key=keys.__next__)) if legacy else Rig()
+    rig = Rig(legacy=legacy)
     if not legacy:
         rig.start()
     for _ in range(1000):

@@ -16,7 +16,7 @@ from agentrt.errors import LocalProtocolError
 from agentrt.events import Text
 from agentrt.lowlevel import Effect
 from effects import joined
-from inside.drivers import DECLARED, LegacyDriver
+from inside.drivers import DECLARED
 
 from .rig import (
     INIT,
@@ -173,8 +173,7 @@ def test_no_object_whatever_raises_at_length(messages: list[Any], legacy: bool) 
 
 
 def take(messages: list[Any], legacy: bool) -> None:
-    driver = LegacyDriver(new_key=iter(map(str, range(99))).__next__) if legacy else None
-    rig = Rig(driver=driver)
+    rig = Rig(legacy=legacy)
     if legacy:
         rig.do(rig.driver.start(rig.opening))
     else:

@@ -3,21 +3,17 @@ about it."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from trio.testing import MockClock
 
 from agentrt.testing import Conformance, ConformanceFinding, check_agent
-from inside.conformance import checks_of, unknown_messages
 
 from . import test_acp_agents as version_1
 from .agent import PROMPTS, GoodAgent, Refused, Session
 from .agent2 import GoodAgent2
-
-TRANSCRIPTS = Path(__file__).parents[1] / "acp" / "transcripts2"
+from .known import names_of_checks
 
 
 async def checked(agent: type[GoodAgent], *only: str) -> Conformance:
@@ -36,7 +32,7 @@ async def test_an_agent_without_a_fault_fails_no_check_of_version_2(
     assert [f for f in report.findings if f.verdict == "failed"] == []
     assert {f.verdict for f in report.findings} == {"passed", "different"}
     assert (report.acp_version, report.name) == (2, "good")
-    assert [f.check for f in report.findings[:-3]] == [each.name for each in checks_of("acp", 2)]
+    assert [f.check for f in report.findings[:-3]] == names_of_checks("acp", 2)
 
 
 # --- agents with one defect each
@@ -186,7 +182,7 @@ def in_version_2(agent: type[GoodAgent]) -> type[GoodAgent]:
 COMMON = [
     (check, in_version_2(agent), words)
     for check, agent, words in version_1.FLAWS
-    if agent not in ONLY_1 and check in {each.name for each in checks_of("acp", 2)}
+    if agent not in ONLY_1 and check in names_of_checks("acp", 2)
 ]
 """The defects that agents of both versions may have."""
 
@@ -201,7 +197,7 @@ async def test_a_planted_flaw_of_version_2_is_found_by_its_check(
 
 
 def test_every_check_of_version_2_that_can_fail_has_a_planted_flaw() -> None:
-    can_fail = {each.name for each in checks_of("acp", 2) if each.level != "open"} - NEVER_FAILED
+    can_fail = {*names_of_checks("acp", 2, can_fail=True)} - NEVER_FAILED
     assert {check for check, _, _ in [*FLAWS, *COMMON]} == can_fail
 
 
@@ -217,14 +213,14 @@ async def test_an_agent_of_version_1_is_not_checked_against_version_2(
     assert findings[0].words == "it answered version 1"
 
 
-def test_the_checks_of_version_2_refer_to_its_specification() -> None:
-    checks = checks_of("acp", 2)
-    assert len({each.name for each in checks}) == len(checks)
+async def test_the_checks_of_version_2_refer_to_its_specification(
+    autojump_clock: MockClock,
+) -> None:
+    checks = (await checked(GoodAgent2)).findings[: len(names_of_checks("acp", 2))]
+    names = {each.check for each in checks}
+    assert len(names) == len(checks)
     assert not [each for each in checks if "/v1/" in each.where]
-    assert {each.name for each in checks} > {each.name for each in checks_of("acp")} - {
-        "load",
-        "load-unknown",
-    }
+    assert names > {*names_of_checks("acp")} - {"load", "load-unknown"}
 
 
 class SendsAnUpdateOfItsOwn(GoodAgent2):
@@ -240,14 +236,3 @@ async def test_messages_that_the_tables_of_version_2_do_not_know_are_named(
     [found] = [each for each in report.findings if each.check == "known-messages"]
     assert (found.verdict, found.words) == ("different", "the agent sent a dance")
     assert not report.broken
-
-
-def test_the_tables_know_each_message_of_the_recordings_of_version_2() -> None:
-    rows = [
-        json.loads(line)
-        for file in sorted(TRANSCRIPTS.glob("*.ndjson"))
-        for line in file.read_text().splitlines()
-    ]
-    messages = [row["msg"] for row in rows if row["dir"] in ("<", "a>c")]
-    assert len(messages) > 1000
-    assert unknown_messages("acp", messages, 2) == []

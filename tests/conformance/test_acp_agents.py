@@ -11,9 +11,9 @@ from trio.testing import MockClock
 
 from agentrt.testing import Conformance, ConformanceFinding, ConformancePrompts, check_agent
 from agentrt.tracing import read_trace
-from inside.conformance import checks_of
 
 from .agent import CAPABILITIES, PROMPTS, GoodAgent, Refused, Session
+from .known import names_of_checks
 
 
 async def checked(agent: type[GoodAgent], *only: str, **more: Any) -> Conformance:
@@ -30,7 +30,7 @@ async def test_an_agent_without_a_fault_fails_no_check(autojump_clock: MockClock
     assert [f for f in report.findings if f.verdict == "failed"] == []
     assert {f.verdict for f in report.findings} == {"passed", "different"}
     assert not report.broken
-    assert [f.check for f in report.findings[:-3]] == [check.name for check in checks_of("acp")]
+    assert [f.check for f in report.findings[:-3]] == names_of_checks("acp")
 
 
 # --- agents with one defect each
@@ -332,7 +332,7 @@ async def test_a_refusal_of_version_0_that_names_the_versions_is_fine(
 
 
 def test_every_check_that_can_fail_has_a_planted_flaw() -> None:
-    can_fail = {check.name for check in checks_of("acp") if check.level != "open"} - NEVER_FAILED
+    can_fail = {*names_of_checks("acp", can_fail=True)} - NEVER_FAILED
     assert {check for check, _, _ in FLAWS} == can_fail
 
 

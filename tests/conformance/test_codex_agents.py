@@ -11,10 +11,10 @@ import trio
 from trio.testing import MockClock
 
 from agentrt.testing import Conformance, ConformanceFinding, MemoryAgent, check_agent
-from inside.conformance import checks_of
 
 from .agent import PROMPTS, Refused
 from .codex_agent import GoodCodex, Turn
+from .known import names_of_checks
 
 
 async def checked(agent: type[GoodCodex], *only: str) -> Conformance:
@@ -35,12 +35,15 @@ async def test_an_agent_without_a_fault_fails_no_check(autojump_clock: MockClock
     ]
     assert {f.verdict for f in report.findings} == {"passed", "different"}
     assert (report.name, report.version) == ("codex", "1.2.3")
-    assert [f.check for f in report.findings[:-2]] == [check.name for check in checks_of("codex")]
+    assert [f.check for f in report.findings[:-2]] == names_of_checks("codex")
 
 
-def test_no_check_speaks_of_the_specification_of_another_protocol() -> None:
-    assert not [each for each in checks_of("codex") if "agentclientprotocol" in each.where]
-    assert len({each.name for each in checks_of("codex")}) == len(checks_of("codex"))
+async def test_no_check_speaks_of_the_specification_of_another_protocol(
+    autojump_clock: MockClock,
+) -> None:
+    findings = (await checked(GoodCodex)).findings
+    assert not [each for each in findings if "agentclientprotocol" in each.where]
+    assert len({each.check for each in findings}) == len(findings)
 
 
 # --- agents with one defect each

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from inside.conformance import unknown_messages
+from agentrt._lab.conformance.unknown import unknown_messages
 
 TESTS = Path(__file__).parents[1]
 UNKNOWN: dict[Literal["acp", "claude", "codex"], Any] = {
@@ -50,3 +50,14 @@ def test_the_tables_know_each_message_of_the_recordings(
     protocol: Literal["acp", "claude", "codex"],
 ) -> None:
     assert unknown_messages(protocol, recorded(protocol)) == []
+
+
+def test_the_tables_know_each_message_of_the_recordings_of_version_2() -> None:
+    rows = [
+        json.loads(line)
+        for file in sorted((TESTS / "acp/transcripts2").glob("*.ndjson"))
+        for line in file.read_text().splitlines()
+    ]
+    messages = [row["msg"] for row in rows if row["dir"] in ("<", "a>c")]
+    assert len(messages) > 1000
+    assert unknown_messages("acp", messages, 2) == []

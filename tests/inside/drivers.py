@@ -9,11 +9,10 @@ from agentrt._core.acp.files import FileService, NotAllowed, Roots
 from agentrt._core.acp.requests import CLIENT_METHODS
 from agentrt._core.acp.terminals import TerminalService
 from agentrt._core.acp.turn import AcpTurnInput, AcpTurnState
-from agentrt._core.claude.command import build_command
 from agentrt._core.claude.handshake import OLDEST
 from agentrt._core.claude.legacy import LegacyDriver
 from agentrt._core.claude.messages import DECLARED
-from agentrt._core.claude.options import HOOK_EVENTS, effective
+from agentrt._core.claude.options import HOOK_EVENTS
 from agentrt._core.codex.turn import CodexTurnInput, CodexTurns, CodexTurnState
 
 __all__ = [
@@ -31,6 +30,4 @@ __all__ = [
     "OLDEST",
     "Roots",
     "TerminalService",
-    "build_command",
-    "effective",
 ]

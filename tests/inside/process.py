@@ -10,14 +10,12 @@ from agentrt._core.process.chosen import LAYER
 from agentrt._core.process.descendants import ProcessId
 from agentrt._core.process.layer import MARKER
 from agentrt._core.process.process import AgentProcess, close
-from agentrt._core.process.streams import Streams
 
 __all__ = [
     "AgentProcess",
     "LAYER",
     "MARKER",
     "ProcessId",
-    "Streams",
     "close",
     "descendants",
     "guard",

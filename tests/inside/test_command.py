@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from agentrt._core.claude.command import initialize_request, mcp_config
-from agentrt._core.claude.options import with_session_id
+from agentrt._core.claude.command import build_command, initialize_request, mcp_config
+from agentrt._core.claude.options import effective, with_session_id
 from agentrt.claude import ClaudeOptions, HookMatcher
+from agentrt.errors import LocalProtocolError
 from agentrt.events import ForkPoint
 from agentrt.lowlevel import Opening
-from inside.drivers import HOOK_EVENTS, build_command, effective
+from inside.drivers import HOOK_EVENTS
 
 UUID = "11111111-2222-4333-8444-555555555555"
 OPENING = Opening(cwd="/sandbox/project")
@@ -265,3 +266,44 @@ def test_server_names_are_checked(servers: list[dict[str, Any]]) -> None:
 
 def test_every_hook_event_is_known() -> None:
     assert len(HOOK_EVENTS) == len(set(HOOK_EVENTS)) == 33
+
+
+def test_the_command_line_of_the_older_dialect() -> None:
+    options = ClaudeOptions(legacy=True, session_id="11111111-2222-4333-8444-555555555555")
+    assert build_command("claude", Opening(cwd="/"), options).argv == [
+        "claude",
+        "-p",
+        "--input-format=stream-json",
+        "--output-format=stream-json",
+        "--verbose",
+        "--permission-mode=default",
+        "--session-id=11111111-2222-4333-8444-555555555555",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "opening", "name"),
+    [
+        ({"json_schema": {"type": "object"}}, {}, "json_schema"),
+        ({"system_prompt": "be brief"}, {}, "system_prompt"),
+        ({"append_system_prompt": "be brief"}, {}, "append_system_prompt"),
+        ({"max_turns": 3}, {}, "max_turns"),
+        ({"model": "opus"}, {}, "model"),
+        ({}, {"model": "opus"}, "model"),
+        ({}, {"resume": "s1"}, "resume"),
+        ({}, {"roots": ("/x",)}, "roots"),
+        ({}, {"mcp_servers": ({"name": "x"},)}, "mcp_servers"),
+        ({"sdk_servers": ("agentrt",)}, {}, "tools"),
+        ({"hooks": {"Stop": (HookMatcher(callbacks=("h1",)),)}}, {}, "hooks"),
+        ({"ask": False}, {}, "ask"),
+        ({"disallowed_tools": ("Bash",)}, {}, "disallowed_tools"),
+    ],
+)
+def test_what_the_older_dialect_has_not_is_refused(options: Any, opening: Any, name: str) -> None:
+    with pytest.raises(LocalProtocolError, match=f"has no {name}$"):
+        effective(ClaudeOptions(legacy=True, **options), Opening(cwd="/", **opening))
+
+
+def test_what_the_older_dialect_has_is_taken() -> None:
+    options = ClaudeOptions(legacy=True, env={"A": "b"}, extra_args={"x": None})
+    assert effective(options, Opening(cwd="/", mode="plan")).permission_mode == "plan"

@@ -16,7 +16,6 @@ from pathlib import Path
 import msgspec
 
 from agentrt.lowlevel import SessionState
-from inside.model import ProcessLifeInput
 
 from .stories import STORIES
 from .talk import Talk
@@ -29,7 +28,7 @@ def trace(name: str) -> Iterator[bytes]:
     talk = Talk(ready=False)
     state = SessionState(talk.conversation.agent)
     talk.set_agent(pid=42, alive=True)
-    talk.conversation.apply_life_input(ProcessLifeInput.OPEN)
+    talk.live("open")
     talk.step()
     talk = STORIES[name](talk) or talk
     yield _frame("snapshot", state, 0)

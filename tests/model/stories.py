@@ -35,7 +35,6 @@ from agentrt.events import (
     ToolText,
     Usage,
 )
-from inside.model import ProcessLifeInput
 
 from .talk import Talk, ask, call
 
@@ -162,7 +161,7 @@ def background(talk: Talk) -> None:
     talk.tell(ModesSet(Modes(mode=None, model="a", models=[Choice("a", "A")])), TitleSet(None))
     talk.step()
     talk.set_agent(alive=False, pid=None)
-    talk.conversation.apply_life_input(ProcessLifeInput.END)
+    talk.live("end")
     talk.conversation.error = ErrorInfo("agent_failed", "it cannot be started")
     talk.step()
 
@@ -183,8 +182,7 @@ def restart(talk: Talk) -> Talk:
 
     talk = talk.restarted()
     talk.set_agent(pid=43, alive=True)
-    talk.conversation.apply_life_input(ProcessLifeInput.START)
-    talk.conversation.apply_life_input(ProcessLifeInput.OPEN)
+    talk.live("start", "open")
     talk.step()
     talk.begin([Text("Again.")])
     talk.tell(TextReceived("Again."))

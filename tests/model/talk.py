@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Literal
 
 import msgspec
 
@@ -68,7 +69,7 @@ class Talk:
         self._told = self.log.cursor(lossless=True)
         if ready:
             self.set_agent(alive=True)
-            self.conversation.apply_life_input(ProcessLifeInput.OPEN)
+            self.live("open")
             self.step()
 
     @property
@@ -97,6 +98,11 @@ class Talk:
     def set_agent(self, **changes: object) -> None:
         agent = self.conversation.agent
         self.conversation.agent = msgspec.structs.replace(agent, **changes)
+
+    def live(self, *inputs: Literal["start", "open", "end", "close"]) -> None:
+        """What happens to the agent's process."""
+        for each in inputs:
+            self.conversation.apply_life_input(ProcessLifeInput(each))
 
     def tell(self, *effects: Effect) -> None:
         for effect in effects:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 import pytest
 
@@ -42,7 +44,6 @@ from agentrt.events import (
     Usage,
     UsageChanged,
 )
-from inside.model import ProcessLifeInput
 
 from .talk import Rules, Talk, ask, call, shown
 
@@ -271,7 +272,7 @@ def test_the_phases_of_a_session_follow_its_turn() -> None:
     talk = Talk(ready=False)
     conversation = talk.conversation
     talk.step()
-    conversation.apply_life_input(ProcessLifeInput.OPEN)
+    talk.live("open")
     talk.step()
     talk.begin([])
     talk.step()
@@ -281,9 +282,9 @@ def test_the_phases_of_a_session_follow_its_turn() -> None:
     talk.step()
     conversation.end("cancelled")
     talk.step()
-    conversation.apply_life_input(ProcessLifeInput.END)
+    talk.live("end")
     talk.step()
-    conversation.apply_life_input(ProcessLifeInput.CLOSE)
+    talk.live("close")
     talk.step()
     assert talk.phases() == [
         *("starting", "idle", "running", "waiting", "cancelling", "idle", "dead", "closed")
@@ -320,17 +321,14 @@ def test_ids_are_unique_by_kind(talk: Talk) -> None:
 # --- after the agent, and after a restart of ours
 
 
-@pytest.mark.parametrize(
-    "inputs", [[ProcessLifeInput.END], [ProcessLifeInput.CLOSE, ProcessLifeInput.END]]
-)
+@pytest.mark.parametrize("inputs", [["end"], ["close", "end"]])
 def test_background_work_of_a_process_that_is_gone_is_orphaned(
-    talk: Talk, inputs: list[ProcessLifeInput]
+    talk: Talk, inputs: list[Literal["close", "end"]]
 ) -> None:
     talk.tell(TaskSet(Task(id="b1")), TaskSet(Task(id="b2", status="completed")))
     talk.step()
     talk.events()
-    for input in inputs:
-        talk.conversation.apply_life_input(input)
+    talk.live(*inputs)
     talk.step()
     talk.step()
     assert talk.told() == ["task b1 orphaned"]

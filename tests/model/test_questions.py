@@ -6,7 +6,6 @@ import pytest
 
 from agentrt.effects import TextReceived
 from agentrt.events import PermissionOpened, StateChanged, Text, ToolCall
-from inside.model import ProcessLifeInput, TurnMachineState
 
 from .talk import OPTIONS, Talk, ask, call
 
@@ -36,7 +35,7 @@ def test_a_question_shows_its_call_as_waiting_until_it_is_answered(talk: Talk) -
 def test_a_question_of_background_work_belongs_to_no_turn(talk: Talk) -> None:
     talk.tell(ask("r1", "c1", background=True))
     assert talk.conversation.turn is not None
-    assert talk.conversation.turn.state is TurnMachineState.RUNNING
+    assert talk.conversation.turn.state.value == "running"
     talk.conversation.end("completed")
     assert talk.told() == ["r1 asks about None", "turn t1 completed"]
     assert talk.conversation.resolve("r1", "selected", by="user", option="yes")
@@ -50,7 +49,7 @@ def test_a_question_of_background_work_begins_no_turn_and_ends_with_the_process(
     talk.tell(ask("r1", background=True))
     assert talk.told() == ["r1 asks about None"]
     assert talk.conversation.turn is None
-    talk.conversation.apply_life_input(ProcessLifeInput.END)
+    talk.live("end")
     talk.conversation.sync()
     assert talk.told()[0] == "r1 cancelled by agent"
 
@@ -217,9 +216,9 @@ def test_the_turn_runs_again_with_its_last_answer(talk: Talk) -> None:
     turn = talk.conversation.turn
     assert turn is not None
     talk.conversation.resolve("r1", "selected", by="user", option="yes")
-    assert turn.state is TurnMachineState.WAITING
+    assert turn.state.value == "waiting"
     talk.conversation.resolve("r2", "selected", by="user", option="yes")
-    assert turn.state is TurnMachineState.RUNNING
+    assert turn.state.value == "running"
 
 
 def test_the_session_runs_again_when_the_agent_goes_on_without_the_answer(talk: Talk) -> None:

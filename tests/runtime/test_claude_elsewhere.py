@@ -16,14 +16,15 @@ from msgspec import structs
 from websocket_bridge import bridge
 
 import agentrt
-from inside.process import Streams
 
 PATIENCE = 60
 FAKE = Path(__file__).parents[1] / "claude" / "fakecli.py"
 
 
 @asynccontextmanager
-async def claude(scenario: str) -> AsyncIterator[Streams]:
+async def claude(
+    scenario: str,
+) -> AsyncIterator[tuple[trio.abc.SendStream, trio.abc.ReceiveStream]]:
     """One that somebody else has started, at the other end of a socket."""
     ours, theirs = trio.socket.socketpair()
     os.set_blocking(theirs.fileno(), True)  # for a program that reads as from a pipe

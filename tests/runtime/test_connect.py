@@ -20,7 +20,6 @@ from trio.testing import MockClock
 import agentrt
 from agentrt.agents import Transport
 from agentrt.testing import FakeAcpAgent, FakeCodexAgent, MemoryAgent
-from inside.process import Streams
 
 pytestmark = pytest.mark.usefixtures("forked_demo")
 
@@ -77,7 +76,7 @@ async def test_the_end_of_the_connection_ends_the_turn_and_a_function_connects_a
     connected: list[trio.SocketStream] = []
 
     @asynccontextmanager
-    async def streams() -> AsyncIterator[Streams]:
+    async def streams() -> AsyncIterator[tuple[trio.abc.SendStream, trio.abc.ReceiveStream]]:
         async with demo() as stream:
             connected.append(stream)
             yield stream, stream
@@ -173,7 +172,7 @@ def test_a_name_and_a_protocol_are_checked_at_once(
 @asynccontextmanager
 async def afar(
     side: type[FakeAcpAgent | FakeCodexAgent], script: Callable[[Any], Awaitable[None]]
-) -> AsyncIterator[Streams]:
+) -> AsyncIterator[tuple[trio.abc.SendStream, trio.abc.ReceiveStream]]:
     """A scripted agent that somebody else has started."""
     ours, theirs = trio.testing.memory_stream_pair()
 

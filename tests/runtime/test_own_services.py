@@ -14,9 +14,9 @@ from fakes import Script, log_of, session_with
 import agentrt
 from agentrt import LocalProtocolError, Notice
 from agentrt.events import JsonObject
+from agentrt.hosting import SessionControl
 from agentrt.testing import FakeAcpAgent
 from agentrt.tools import TerminalExit, TerminalOutput
-from inside.runtime import host_of
 
 NOWHERE = "/nowhere/project"
 """A folder that this machine has not."""
@@ -295,7 +295,7 @@ async def test_what_the_program_has_is_not_taken_from_an_editor() -> None:
     answers: list[Any] = []
     script = asks(answers, ("fs/read_text_file", {"path": f"{NOWHERE}/a"}))
     async with session_with(script, cwd=NOWHERE, files=Memory(a="mine")) as (session, _):
-        host_of(session).clients.append(Editor())
+        SessionControl(session).clients.append(Editor())
         await session.run("go")
     assert answers[0]["result"] == {"content": "mine"}
 

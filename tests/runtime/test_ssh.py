@@ -20,7 +20,6 @@ import pytest
 import trio
 
 import agentrt
-from inside.process import Streams
 
 SSHD = shutil.which("sshd") or shutil.which("sshd", path="/usr/sbin:/usr/local/sbin")
 PATIENCE = 60
@@ -177,7 +176,7 @@ async def test_streams_of_ssh_can_be_given_to_connect_and_are_opened_again(
     opened: list[trio.Process] = []
 
     @asynccontextmanager
-    async def streams() -> AsyncIterator[Streams]:
+    async def streams() -> AsyncIterator[tuple[trio.abc.SendStream, trio.abc.ReceiveStream]]:
         async with trio.open_nursery() as nursery:
             run = partial(
                 trio.run_process,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inside.trace import Redaction
+from redacted import redacted
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from inside.trace import Redaction
     ],
 )
 def test_what_looks_like_a_secret_is_not_shown(text: str, shown: str) -> None:
-    assert Redaction().text(text) == shown
+    assert redacted(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,9 @@ def test_what_looks_like_a_secret_is_not_shown(text: str, shown: str) -> None:
     ],
 )
 def test_what_does_not_is_left_alone(text: str) -> None:
-    assert Redaction().text(text) == text
+    assert redacted(text) == text
 
 
 @given(st.text())
 def test_it_takes_any_text_twice(text: str) -> None:
-    assert Redaction().text(Redaction().text(text)) == Redaction().text(text)
+    assert redacted(redacted(text)) == redacted(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from inside.trace import Redaction
+from redacted import redacted
 from tables import for_each
 
 # Put together here, so that no scanner of repositories takes them for real ones.
@@ -366,18 +366,18 @@ LOOKALIKES = (
 def test_a_secret_of_this_form_is_replaced(form: str) -> None:
     text, secret = FORMS[form]
     line = text.format(secret)
-    assert secret not in Redaction().text(line)
-    assert secret not in Redaction().text(f"before {line} behind")
-    wrapped = Redaction().text(json.dumps({"type": "text", "text": f"it says\n{line}\n"}))
+    assert secret not in redacted(line)
+    assert secret not in redacted(f"before {line} behind")
+    wrapped = redacted(json.dumps({"type": "text", "text": f"it says\n{line}\n"}))
     assert secret not in wrapped
     assert json.loads(wrapped)["type"] == "text"
 
 
 @for_each("text", LOOKALIKES)
 def test_what_only_looks_like_a_secret_stays(text: str) -> None:
-    assert Redaction().text(text) == text
+    assert redacted(text) == text
     line = json.dumps({"text": f"{text}\n"})
-    assert Redaction().text(line) == line
+    assert redacted(line) == line
 
 
 def test_there_are_enough_of_both() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt.tracing import REDACTED
-from inside.trace import Redaction
+from redacted import redacted, redacted_command
 from tables import for_each
 
 SECRETS = {
@@ -27,7 +27,7 @@ SECRETS = {
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS.keys())
 def test_what_has_a_known_shape_is_replaced_wherever_it_stands(secret: str) -> None:
     line = json.dumps({"text": f"use {secret} for it"})
-    shown = Redaction().text(line)
+    shown = redacted(line)
     assert json.loads(shown) == {"text": f"use {REDACTED} for it"}
 
 
@@ -41,14 +41,13 @@ def test_it_is_replaced_behind_whatever_is_no_letter_of_its_own(lead: str, secre
     twice = {"text": json.dumps(once)}
     for value, ascii_only in itertools.product((once, twice), (True, False)):
         line = json.dumps(value, ensure_ascii=ascii_only)
-        assert not Redaction().passes(line.encode())
-        assert secret not in Redaction().text(line)
+        assert secret not in redacted(line)
 
 
 @pytest.mark.parametrize("word", ["task-manager-of-a-service", "a_npm_package_and_its_name"])
 def test_what_is_a_part_of_a_longer_word_stays(word: str) -> None:
     line = json.dumps({"text": f"the {word}\n{word}"})
-    assert Redaction().text(line) == line
+    assert redacted(line) == line
 
 
 @pytest.mark.parametrize(
@@ -56,12 +55,12 @@ def test_what_is_a_part_of_a_longer_word_stays(word: str) -> None:
 )
 def test_what_stands_behind_a_telling_name_is_replaced_in_json(name: str) -> None:
     line = json.dumps({name: 'hunter2 \\"or\n', "other": 'hun"ter'})
-    assert json.loads(Redaction().text(line)) == {name: REDACTED, "other": 'hun"ter'}
+    assert json.loads(redacted(line)) == {name: REDACTED, "other": 'hun"ter'}
 
 
 def test_json_inside_a_string_of_json_is_looked_through() -> None:
     line = json.dumps({"text": json.dumps({"password": "hunter2", "user": "me"})})
-    inner = json.loads(json.loads(Redaction().text(line))["text"])
+    inner = json.loads(json.loads(redacted(line))["text"])
     assert inner == {"password": REDACTED, "user": "me"}
 
 
@@ -89,7 +88,7 @@ def test_a_secret_is_found_in_each_way_to_write_it(text: str, depth: int) -> Non
     line = text.replace("@", "Zk3vQ8rT1xWm5YbN")
     for _ in range(depth):
         line = json.dumps({"text": line})
-    assert "Zk3v" not in Redaction().text(line)
+    assert "Zk3v" not in redacted(line)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +104,7 @@ def test_a_secret_is_found_in_each_way_to_write_it(text: str, depth: int) -> Non
     ],
 )
 def test_code_and_prose_with_such_a_name_stay(text: str) -> None:
-    assert Redaction().text(text) == text
+    assert redacted(text) == text
 
 
 @for_each("password", ['hun"ter\\2', "a\\", "ü\n/ë", '\\"', "x" * 300])
@@ -117,7 +116,7 @@ def test_all_of_it_is_replaced_however_deep_it_is(
     value: object = {"env": [{"name": "API_KEY", "value": password}], "password": password, "x": 1}
     for _ in range(depth):
         value = {"text": json.dumps(value, ensure_ascii=ascii_only)}
-    shown = json.loads(Redaction().text(json.dumps(value, ensure_ascii=ascii_only)))
+    shown = json.loads(redacted(json.dumps(value, ensure_ascii=ascii_only)))
     for _ in range(depth):
         shown = json.loads(shown["text"])
     tail = shown["password"].removeprefix(REDACTED)
@@ -128,14 +127,14 @@ def test_all_of_it_is_replaced_however_deep_it_is(
 
 def test_a_piece_of_it_is_replaced() -> None:
     line = json.dumps({"text": '{"password": "hunt'})
-    assert json.loads(Redaction().text(line)) == {"text": f'{{"password": "{REDACTED}'}
-    assert "hunt" not in Redaction().text('{"password": "hunt')
+    assert json.loads(redacted(line)) == {"text": f'{{"password": "{REDACTED}'}
+    assert "hunt" not in redacted('{"password": "hunt')
 
 
 def test_what_is_assigned_in_quotes_is_replaced_in_a_string_of_json() -> None:
     for text in ("A_TOKEN='ab c'\nB='x'", 'A_TOKEN="ab c"\nB="x"', "{'a_token': 'ab c'}"):
         line = json.dumps({"text": text, "y": ["token=", 1, "token: ", "x"]})
-        shown = json.loads(Redaction().text(line))
+        shown = json.loads(redacted(line))
         assert shown == {"text": text.replace("ab c", REDACTED), "y": ["token=", 1, "token: ", "x"]}
 
 
@@ -145,7 +144,7 @@ def test_the_variables_and_headers_of_mcp_servers_lose_their_secrets() -> None:
         {"name": "DB_PASSWORD", "value": "hunter2"},
         {"name": "HOME", "value": "/home/me"},
     ]
-    shown = json.loads(Redaction().text(json.dumps({"env": pairs})))["env"]
+    shown = json.loads(redacted(json.dumps({"env": pairs})))["env"]
     assert [each["value"] for each in shown] == [REDACTED, REDACTED, "/home/me"]
 
 
@@ -166,41 +165,41 @@ def test_the_variables_and_headers_of_mcp_servers_lose_their_secrets() -> None:
     ],
 )
 def test_assignments_headers_and_urls_in_plain_text_are_redacted(text: str, shown: str) -> None:
-    assert Redaction().text(text) == shown
+    assert redacted(text) == shown
 
 
 def test_numbers_of_tokens_and_the_protocols_own_names_stay() -> None:
     line = json.dumps({"inputTokens": 12, "token": 5, "progressToken": "p1", "keys": "enter"})
-    assert Redaction().text(line) == line
+    assert redacted(line) == line
 
 
 def test_a_value_that_the_agent_was_given_is_found_as_json_writes_it() -> None:
-    redaction = Redaction()
-    redaction.add_secrets(['squea"mish\\ossifrage'])
     line = json.dumps({"text": json.dumps({"x": 'squea"mish\\ossifrage'})})
-    assert "ossifrage" not in redaction.text(line)
+    assert "ossifrage" not in redacted(line, secrets=['squea"mish\\ossifrage'])
 
 
 def test_a_short_value_is_no_secret_of_its_own() -> None:
-    assert Redaction(["true"]).text('{"x": true}') == '{"x": true}'
+    assert redacted('{"x": true}', secrets=["true"]) == '{"x": true}'
 
 
 def test_a_rule_of_the_program_comes_on_top() -> None:
-    redaction = Redaction(more=lambda line: line.replace("Project X", "(it)"))
-    assert redaction.text("Project X uses password=hunter22") == f"(it) uses password={REDACTED}"
+    shown = redacted(
+        "Project X uses password=hunter22", rule=lambda line: line.replace("Project X", "(it)")
+    )
+    assert shown == f"(it) uses password={REDACTED}"
 
 
 def test_nothing_of_a_line_gets_out_for_which_the_programs_rule_fails() -> None:
     def rule(line: str) -> str:
         raise ValueError(line)
 
-    assert Redaction(more=rule).text("a\nb") == f"{REDACTED}\n{REDACTED}"
+    assert redacted("a\nb", rule=rule) == f"{REDACTED}\n{REDACTED}"
 
 
 def test_a_commands_options_lose_their_secrets() -> None:
     words = ["agent", "--api-key", "abc", "--model", "x", "--token=abcdefgh"]
     shown = ["agent", "--api-key", REDACTED, "--model", "x", f"--token={REDACTED}"]
-    assert Redaction().command(words) == shown
+    assert redacted_command(words) == shown
 
 
 json_values = st.recursive(
@@ -225,4 +224,4 @@ def test_json_stays_json_with_the_same_keys(value: object) -> None:
         return type(value)
 
     line = json.dumps(value)
-    assert shape(json.loads(Redaction().text(line))) == shape(value)
+    assert shape(json.loads(redacted(line))) == shape(value)
