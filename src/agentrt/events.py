@@ -33,7 +33,7 @@ including the `TurnRecord` of each turn; and `agentrt.lowlevel.SessionState` app
 one, as viewers in other processes do.
 """
 
-from ._core.model.causes import Cause
+from ._core.errors import Cause
 from ._core.model.content import (
     Audio,
     Block,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -68,6 +69,47 @@ async def test_an_agent_that_cannot_be_started_again_is_a_result_of_an_unchecked
             assert result.error.code == "agent_failed"
             with pytest.raises(agentrt.AgentrtError):
                 await session.run("go")
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "cause"),
+    [
+        (-32000, "Authentication required", "auth"),
+        (-32603, "429 Too Many Requests", "rate_limit"),
+        (-32603, "unknown model m-9", "model_unknown"),
+        (-32603, "the disk is full", None),
+    ],
+)
+async def test_a_refused_start_has_the_cause_that_the_agent_names(
+    autojump_clock: trio.abc.Clock, code: int, message: str, cause: str | None
+) -> None:
+    """The one cause is in the error of the opening, of an unchecked run and of the session."""
+    refuses = False
+
+    class Refusing(FakeAcpAgent):
+        def _take(self, request: dict[str, Any]) -> None:
+            if refuses and request.get("method") in ("session/new", "session/load"):
+                self.error(request["id"], code, message)
+            else:
+                super()._take(request)
+
+    async def script(process: MemoryAgent) -> None:
+        async with Refusing.serving(process) as agent:
+            async for _ in agent.prompts:
+                process.exit(3)
+
+    start = partial(MemoryAgent, script)
+    async with open_fake_session(start) as session:
+        refuses = True
+        await session.run("leave", check=False)
+        result = await session.run("go", check=False)
+        assert result.error is not None
+        assert (result.error.code, result.error.cause) == ("agent_failed", cause)
+        assert session.state.error == result.error
+    with pytest.raises(agentrt.AgentStartError) as caught:
+        async with open_fake_session(start):
+            pass
+    assert caught.value.cause == cause
 
 
 @agentrt.tool

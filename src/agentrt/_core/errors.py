@@ -34,7 +34,31 @@ want `check=True`, as with `trio.run_process`. It is defined next to that value,
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, TypeAlias
+
+Cause: TypeAlias = Literal[
+    "auth",
+    "rate_limit",
+    "overloaded",
+    "quota",
+    "context_too_large",
+    "model_unknown",
+    "network",
+    "agent_bug",
+    "refused",
+]
+"""The cause of an error, in terms common to all agents:
+
+- `auth`: the login is missing, wrong or expired;
+- `rate_limit`: too many requests;
+- `overloaded`: the provider cannot answer now;
+- `quota`: money or an allowance is used up;
+- `context_too_large`: the prompt or the conversation is too long;
+- `model_unknown`: the provider has no such model;
+- `network`: the provider cannot be reached, or the connection broke;
+- `agent_bug`: the agent broke its protocol;
+- `refused`: the provider, a hook or a rule refused.
+"""
 
 
 class AgentrtError(Exception):
@@ -58,13 +82,22 @@ class AgentStartError(AgentrtError):
     """The agent's program was started but did not become a working agent.
 
     `returncode` is its exit status (negative: the signal that ended it), or None while it ran.
-    `stderr` is the end of its standard error output.
+    `stderr` is the end of its standard error output. `cause` is the cause that the agent's refusal
+    names, such as `auth`, in terms common to all agents (`ErrorInfo.cause`); None if there is none.
     """
 
-    def __init__(self, message: str, *, returncode: int | None = None, stderr: str = "") -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        returncode: int | None = None,
+        stderr: str = "",
+        cause: Cause | None = None,
+    ) -> None:
         super().__init__(with_stderr(message, stderr))
         self.returncode = returncode
         self.stderr = stderr
+        self.cause = cause
 
 
 class FolderNotTrusted(AgentStartError):

@@ -9,33 +9,11 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import msgspec
 
-Cause: TypeAlias = Literal[
-    "auth",
-    "rate_limit",
-    "overloaded",
-    "quota",
-    "context_too_large",
-    "model_unknown",
-    "network",
-    "agent_bug",
-    "refused",
-]
-"""The cause of an error, in terms common to all agents:
-
-- `auth`: the login is missing, wrong or expired;
-- `rate_limit`: too many requests;
-- `overloaded`: the provider cannot answer now;
-- `quota`: money or an allowance is used up;
-- `context_too_large`: the prompt or the conversation is too long;
-- `model_unknown`: the provider has no such model;
-- `network`: the provider cannot be reached, or the connection broke;
-- `agent_bug`: the agent broke its protocol;
-- `refused`: the provider, a hook or a rule refused.
-"""
+from ..errors import Cause
 
 OURS: Final = frozenset(
     {
@@ -265,21 +243,28 @@ def _status_in(data: Any, depth: int) -> int | None:
     """Find the HTTP status in an error's data, at any place, also in JSON that is a text there."""
     if not depth:
         return None
-    if isinstance(data, str) and data.startswith("{") and len(data) <= EXAMINED_CHARS:
-        with suppress(ValueError, RecursionError):
-            data = msgspec.json.decode(data)
+    data = _decoded(data)
     if isinstance(data, list):
         data = dict(enumerate(data[:_MAX_DATA_DEPTH]))
     if not isinstance(data, dict):
         return None
-    for key, value in data.items():
-        named = isinstance(key, str) and key.casefold() in _KEYS
-        if named and isinstance(value, str) and _NUMBER.fullmatch(value):
-            value = int(value)
-        if named and type(value) is int and 400 <= value < 600:
-            return value
+    named = (
+        value
+        for key, value in data.items()
+        if isinstance(key, str) and key.casefold() in _KEYS and _NUMBER.fullmatch(str(value))
+    )
+    if (own := next(named, None)) is not None:
+        return int(own)
     found = (_status_in(value, depth - 1) for value in list(data.values())[:64])
     return next((status for status in found if status is not None), None)
+
+
+def _decoded(data: Any) -> Any:
+    """Return the value of a text that is an object in JSON; anything else unchanged."""
+    if isinstance(data, str) and data.startswith("{") and len(data) <= EXAMINED_CHARS:
+        with suppress(ValueError, RecursionError):
+            return msgspec.json.decode(data)
+    return data
 
 
 def _status_in_message(words: str) -> int | None:

@@ -18,7 +18,8 @@ from typing import Any, Final, Literal, TypeAlias
 from msgspec import UNSET, Struct, UnsetType, field
 from msgspec.structs import replace
 
-from .causes import Cause, cause_of
+from ..errors import Cause
+from .causes import cause_of
 from .content import Block, Cut, JsonObject, ToolContent
 
 Phase: TypeAlias = Literal["starting", "idle", "running", "waiting", "cancelling", "closed", "dead"]

@@ -41,7 +41,14 @@ from typing import Any, Final, Literal
 
 from msgspec import structs
 
-from ..errors import AgentrtError, Busy, LimitExceeded, LocalProtocolError, SessionClosed
+from ..errors import (
+    AgentrtError,
+    AgentStartError,
+    Busy,
+    LimitExceeded,
+    LocalProtocolError,
+    SessionClosed,
+)
 from ..limits import Limits
 from ..logging import LogScope, get_logger
 from ..model.after_cancel import REASONS, AfterCancel, PromptEnd, prompt_end
@@ -178,6 +185,12 @@ def _stuck(end: PromptEnd) -> Notice:
         " send the prompt again",
         {"end": end.value},
     )
+
+
+def start_failure(error: AgentrtError) -> ErrorInfo:
+    """Return the error of a session whose agent could not be started, with the agent's cause."""
+    cause = error.cause if isinstance(error, AgentStartError) else None
+    return ErrorInfo("agent_failed", str(error), cause=cause)
 
 
 class PromptRemoved(AgentrtError):
@@ -555,7 +568,7 @@ class SessionCore:
     def cannot_start(self, error: AgentrtError) -> None:
         """Record the reason why no process could be started."""
         with self.step():
-            self.conversation.error = ErrorInfo("agent_failed", str(error))
+            self.conversation.error = start_failure(error)
             if self.conversation.life is ProcessLife.STARTING:
                 self.conversation.apply_life_input(ProcessLifeInput.END)
 

@@ -420,7 +420,12 @@ class Link:
             message = f"{name} was not ready within {limit}"
         if error is None and (words := self._first_output.excerpt):
             message = f"{message}; {words}"
-        return AgentStartError(message, returncode=self.returncode, stderr=self.stderr)
+        return AgentStartError(
+            message,
+            returncode=self.returncode,
+            stderr=self.stderr,
+            cause=error.cause if error is not None else None,
+        )
 
 
 def describe_exit(code: int | None) -> str:

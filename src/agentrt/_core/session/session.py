@@ -21,7 +21,7 @@ import trio
 from ..errors import AgentrtError, LocalProtocolError
 from ..limits import Limits
 from ..model.content import JsonObject, Prompt, blocks
-from ..model.events import AgentState, ErrorInfo, Modes, PermissionOpened, QueueEntry, State, Task
+from ..model.events import AgentState, Modes, PermissionOpened, QueueEntry, State, Task
 from ..model.fork_point import ForkPoint, fork_point
 from ..model.log import Log
 from ..model.providers import Provider, ProviderSetting
@@ -30,7 +30,7 @@ from ..model.result import TurnResult
 from ..model.state import SessionState, Snapshot
 from ..model.turn import TurnMachine
 from ..permissions.policies import PermissionRequest
-from .core import SessionCore, When
+from .core import SessionCore, When, start_failure
 from .host import SessionHost
 from .interfaces import AgentSession, AgentSessions, OfferedTool
 from .questions import current_origin, request_id
@@ -293,8 +293,7 @@ class Session:
         except AgentrtError as error:
             if check or not turn.agent_did_not_start:
                 raise
-            why = ErrorInfo("agent_failed", str(error))
-            return TurnResult(turn="", outcome="agent_died", error=why)
+            return TurnResult(turn="", outcome="agent_died", error=start_failure(error))
         return turn.result
 
     def submit(
