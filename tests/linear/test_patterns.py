@@ -49,6 +49,9 @@ MADE: Final = {
         "agentrt._base.listing", "translate(_TOKEN.sub(_for_fnmatch, part))"
     ): "fnmatch's, which are linear; tested below",
     Unreadable(
+        "agentrt._core.model.remembered", "pattern"
+    ): "the words of a prompt of less than 20 characters",
+    Unreadable(
         "agentrt._core.permissions.programs", "f'(?<![A-Za-z0-9_.-])(?:{names})(?![A-Za-z0-9_-])'"
     ): "a choice of escaped names",
     Unreadable(

@@ -136,7 +136,10 @@ def count_remembered(prompts: Sequence[str], repeated: Collection[str]) -> int:
 
 def _count_words(text: str, parts: str) -> int:
     """Count a text in pieces of text with borders between them, where it begins and ends words."""
-    words = [f"{_BORDER}?".join(map(re.escape, word)) for word in text.split()]
+    # Without borders, each separator in the pattern matches in one way: it is linear.
+    words = [f"{_BORDER}?".join(map(re.escape, word)) for word in text.replace(_BORDER, "").split()]
+    if not words:
+        return 0
     before = r"(?<!\w)" if text[:1].isalnum() else ""
     after = r"(?!\w)" if text[-1:].isalnum() else ""
     pattern = f"{before}{f'[ {_BORDER}]{{1,3}}'.join(words)}{after}"
