@@ -85,6 +85,11 @@ def test_each_file_of_an_agent_is_one_of_the_catalogue_s() -> None:
     assert PROJECT_RULES.keys() == BUILT_IN.keys()
 
 
+def test_all_names_of_the_settings_of_fast_agent_are_known() -> None:
+    for name in ("fast-agent.yaml", "fast-agent.config.yaml", "fast-agent.secrets.yaml"):
+        assert protected_file([name]) is not None
+
+
 # --- files through agentrt
 
 

@@ -16,14 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentrt
-from agentrt._core.sandbox.hints import MAX_HINTS, find_refusals
+from agentrt._core.sandbox.hints import find_refusals
 from agentrt._core.sandbox.hosts import HostPattern
+from agentrt._core.sandbox.places import PLACES as AGENT_PLACES
 from agentrt._core.sandbox.policy import (
     as_sandbox,
     check_narrower,
     narrowed,
     sandbox_from,
 )
+from agentrt.agents import BUILT_IN
 from agentrt.errors import LocalProtocolError
 from agentrt.sandbox import Sandbox, SandboxLimits
 
@@ -298,5 +300,24 @@ def test_other_output_has_no_hint(output: str) -> None:
 @given(st.lists(st.sampled_from([each for each, _ in OUTPUTS]) | st.text(), max_size=20))
 def test_any_output_has_few_hints_of_one_line(lines: list[str]) -> None:
     found = find_refusals("\n".join(lines), "/shop")
-    assert len(found) == len(set(found)) <= MAX_HINTS
+    assert len(found) == len(set(found)) <= 3
     assert all("\n" not in each.hint(for_good=False) for each in found)
+
+
+# --- the places of agents
+
+
+KEEPS_NOTHING = {"demo": "it stores nothing, and has no model"}
+"""Agents without a login, settings or conversations outside the session's folder, each with the
+reason."""
+
+
+@pytest.mark.parametrize("name", sorted(BUILT_IN))
+def test_each_agent_of_the_catalogue_has_its_places_in_a_sandbox(name: str) -> None:
+    places = AGENT_PLACES[name]
+    kept = (*places.state, *places.copied)
+    assert bool(kept) is not (name in KEEPS_NOTHING)
+
+
+def test_only_agents_of_the_catalogue_have_places() -> None:
+    assert AGENT_PLACES.keys() == BUILT_IN.keys()

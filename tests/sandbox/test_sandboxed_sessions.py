@@ -353,6 +353,26 @@ async def test_pi_reads_its_settings_and_changes_only_a_copy(
     assert (home / ".pi" / "agent" / "sessions" / "one").read_text() == "kept\n"
 
 
+@pytest.mark.slow
+async def test_fast_agent_reads_its_login_and_changes_only_a_copy(
+    shell_agent: Agent, project: Path, tmp_path: Path
+) -> None:
+    state = tmp_path / "home" / ".fast-agent"
+    (state / "plugins").mkdir(parents=True)
+    files = ["auth.json", "plugins/mine.py"]
+    for name in (*files, "fast-agent.yaml"):
+        (state / name).write_text(f"mine: {name}")
+    env = {**os.environ, "HOME": str(tmp_path / "home")}
+    agent = structs.replace(shell_agent, name="fast-agent")
+    async with open_session(agent, cwd=project, env=env, sandbox=view()) as session:
+        said = (await session.run(f"shell cd {state}; cat {' '.join(files)} fast-agent.yaml")).text
+        await session.run(f"shell cd {state}; for each in *.* plugins/*; do echo x > $each; done")
+    assert all(f"mine: {name}" in said for name in files)
+    assert "mine: fast-agent.yaml" not in said  # is of sessions in the home folder
+    for name in (*files, "fast-agent.yaml"):
+        assert (state / name).read_text() == f"mine: {name}"
+
+
 # --- programs
 
 

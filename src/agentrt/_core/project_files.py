@@ -171,7 +171,8 @@ PROJECT_FILES: Final[tuple[ProjectFile, ...]] = (
     *_files(_PARTS, ".grok", "grok"),
     *_files(_PARTS, ".devin/config.json .devin/config.local.json .devin/hooks .devin/hooks.json"
             " .devin/mcp.json .devin/skills", "devin"),
-    *_files(_PARTS, "fastagent.config.yaml fastagent.secrets.yaml .fast-agent", "fast-agent"),
+    *_files(_PARTS, "fast-agent.yaml fast-agent.config.yaml fast-agent.secrets.yaml"
+            " fastagent.config.yaml fastagent.secrets.yaml .fast-agent", "fast-agent"),
     *_files(_PARTS, ".pi", "pi"),
     *_files(_PARTS, ".agentrt.toml .config/agentrt"),
     *_files(_PARTS, ".aider.conf.yml .aider.conf.yaml .amp/settings.json .amp/plugins"

@@ -118,6 +118,13 @@ PLACES: Final[dict[str, AgentPlaces]] = {
         ),
         ("api.anthropic.com", "api.openai.com"),
     ),
+    # Its conversations are in the session's folder. Without FAST_AGENT_HOME: the folder that it
+    # names would be writable, with settings that run programs.
+    "fast-agent": AgentPlaces(
+        (),
+        (".fast-agent/auth.json", ".fast-agent/plugins"),
+        ("api.anthropic.com", "api.openai.com", "auth.openai.com", "router.huggingface.co"),
+    ),
     "auggie": AgentPlaces((".augment",), (), ("*.augmentcode.com",)),
     "droid": AgentPlaces((".factory",), (), ("*.factory.ai",)),
     "kiro": AgentPlaces((".kiro",), (), ("*.amazonaws.com", "*.kiro.dev")),
@@ -127,8 +134,9 @@ PLACES: Final[dict[str, AgentPlaces]] = {
     "junie": AgentPlaces((".junie",), (), ("*.jetbrains.com",)),
     "grok": AgentPlaces((".grok",), (), ("api.x.ai",)),
     "devin": AgentPlaces((), (".config/devin",), ("*.devin.ai",)),
+    "demo": AgentPlaces(),  # it stores nothing, and has no model
 }
-"""The places of agents of the catalogue, by name."""
+"""The places of each agent of the catalogue, by name."""
 
 ADDRESS_SUFFIXES: Final = ("_BASE_URL", "_API_BASE", "_API_URL", "_ENDPOINT", "_HOST")
 """Endings of variables with the address of a model."""
