@@ -17,15 +17,11 @@ from __future__ import annotations
 import json
 import os
 import select
-import signal
-import subprocess
 import sys
-import threading
-import time
 from types import MethodType
 
-HELPERS = (signal, subprocess, threading, time)
-"""What the functions that come from outside use, beside the rest."""
+HELPERS = ("signal", "subprocess", "threading", "time")
+"""What the functions that come from outside use, beside the rest; imported if a source names it."""
 
 Message = dict
 """A JSON-RPC message."""
@@ -200,8 +196,10 @@ class Agent:
 
     # --- other processes
 
-    def spawn(self, script: str, **options: object) -> subprocess.Popen[bytes]:
+    def spawn(self, script: str, **options: object) -> object:
         """Start a shell script that inherits the streams."""
+        import subprocess
+
         return subprocess.Popen(["/bin/sh", "-c", script], **options)
 
 
@@ -284,6 +282,8 @@ class Tools:
     that `session/new` names."""
 
     def __init__(self, request: Message) -> None:
+        import subprocess
+
         server = next(s for s in request["params"]["mcpServers"] if "command" in s)
         self.program = subprocess.Popen(
             [server["command"], *server["args"]],
@@ -320,6 +320,9 @@ def text_of(prompt: Message) -> str:
 
 def compiled(source: str) -> object:
     """The one function that a source defines, with this file's names as its globals."""
+    for helper in HELPERS:
+        if f"{helper}." in source:
+            globals()[helper] = __import__(helper)
     names: dict[str, object] = {}
     code = compile(f"from __future__ import annotations\n{source}", "<defect>", "exec")
     exec(code, globals(), names)

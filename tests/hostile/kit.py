@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import py_compile
 import sys
 import textwrap
 from collections.abc import AsyncIterator, Callable
@@ -16,7 +17,8 @@ import trio
 
 import agentrt
 
-PROGRAM = Path(__file__).with_name("bad_agent.py")
+PROGRAM = py_compile.compile(str(Path(__file__).with_name("bad_agent.py")), doraise=True)
+"""Compiled, as hundreds of processes run it."""
 
 SHORT = agentrt.Limits(
     startup_timeout_s=10,
@@ -65,7 +67,7 @@ def bad_agent(
             name: textwrap.dedent(inspect.getsource(method)) for name, method in methods.items()
         },
     }
-    command = [sys.executable, "-I", "-S", str(PROGRAM), json.dumps(order)]
+    command = [sys.executable, "-I", "-S", PROGRAM, json.dumps(order)]
     return agentrt.agents.acp(command, name="bad", version=version)
 
 
