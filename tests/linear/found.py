@@ -66,11 +66,17 @@ def trees() -> dict[str, ast.Module]:
 
 
 @cache
+def nodes() -> dict[str, list[ast.AST]]:
+    """All nodes of each module's tree."""
+    return {name: list(ast.walk(tree)) for name, tree in trees().items()}
+
+
+@cache
 def in_python() -> tuple[list[Found], list[Unreadable]]:
     """Those of the Python modules, and where one could not be read."""
     uses: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for where, tree in trees().items():
-        for node in ast.walk(tree):
+    for where, every in nodes().items():
+        for node in every:
             if isinstance(node, ast.Attribute) and node.attr in FUNCTIONS:
                 used = node.value
                 if isinstance(used, ast.Call) and isinstance(used.func, ast.Name):
@@ -106,7 +112,7 @@ def in_python() -> tuple[list[Found], list[Unreadable]]:
                     for method in uses[module.__name__, target] - {"split"}  # that of strings
                 }
                 add(f"{module.__name__}.{name}", each.pattern, each.flags, how)
-        for node in ast.walk(trees()[module.__name__]):
+        for node in nodes()[module.__name__]:
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
                 continue
             if not (isinstance(node.func.value, ast.Name) and node.func.value.id == "re"):
@@ -129,10 +135,9 @@ def in_python() -> tuple[list[Found], list[Unreadable]]:
 @cache
 def _loop_variables(module: ModuleType) -> set[str]:
     """What things are called that loops go through: patterns, among others."""
-    nodes = ast.walk(trees()[module.__name__])
     return {
         ast.unparse(node.target)
-        for node in nodes
+        for node in nodes()[module.__name__]
         if isinstance(node, ast.For | ast.AsyncFor | ast.comprehension)
     }
 
@@ -190,6 +195,8 @@ def _flags(call: ast.Call, module: ModuleType) -> int:
 
 
 def _patterns(value: Any, depth: int = 4) -> Iterator[re.Pattern[Any]]:
+    if isinstance(value, str | bytes | int):
+        return  # most of what tables hold
     if isinstance(value, re.Pattern):
         yield value
     elif depth and isinstance(value, tuple | list | set | frozenset):
