@@ -129,6 +129,19 @@ def test_an_answer_in_a_pipe(name: str, program: Program, tmp_path: Path) -> Non
     assert "last-words" in powerless(out.replace(turned, b""), name)
 
 
+@pytest.fixture(scope="module")
+def in_hostile_folder(tmp_path_factory: pytest.TempPathFactory) -> Program:
+    """The program in a folder in which it has run; the commands only read."""
+    program = Program(tmp_path_factory.mktemp("hostile"))
+    program.folder = program.folder / HOSTILE
+    program.folder.mkdir()
+    (program.folder / ".mcp.json").write_text(
+        json.dumps({"mcpServers": {HOSTILE: {"command": HOSTILE}}})
+    )
+    program.demo("write a file", "--audit", "audit.jsonl", "--checkpoints", status=None)
+    return program
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -144,13 +157,7 @@ def test_an_answer_in_a_pipe(name: str, program: Program, tmp_path: Path) -> Non
     ],
     ids=lambda command: " ".join(command[:2]),
 )
-def test_json_of_a_hostile_folder(command: tuple[str, ...], program: Program) -> None:
-    program.folder = program.folder / HOSTILE
-    program.folder.mkdir()
-    (program.folder / ".mcp.json").write_text(
-        json.dumps({"mcpServers": {HOSTILE: {"command": HOSTILE}}})
-    )
-    program.demo("write a file", "--audit", "audit.jsonl", "--checkpoints", status=None)
-    done = program.run(*command, status=None)
+def test_json_of_a_hostile_folder(command: tuple[str, ...], in_hostile_folder: Program) -> None:
+    done = in_hostile_folder.run(*command, status=None)
     json.loads(done.stdout.splitlines()[0] if command[0] == "audit" else done.stdout)
     assert not RAW.search(done.stdout + done.stderr)
