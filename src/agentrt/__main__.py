@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 
-# Until the command line can handle it, Ctrl-C ends the process without a traceback, as in other
-# programs.
-if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+from ._cli.last_signal import exit_at_next_signal, ignore_signals
 
-from ._cli.main import main
+exit_at_next_signal()  # also while the command line is loaded
 
 
 def run() -> int:
     """Run the command line with this process's arguments, and return the exit status."""
-    return main()
+    from ._cli.main import main
+
+    status = main()
+    ignore_signals()  # nothing is left to end but the interpreter
+    return status
 
 
 if __name__ == "__main__":

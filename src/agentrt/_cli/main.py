@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     try:
-        _handle_interrupts()
         _fill_standard_streams()
         try:
             options = _parsed(sys.argv[1:] if arguments is None else arguments)
@@ -28,24 +27,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except SystemExit as done:  # raised by argparse after `--help` or `--version`
             status = done.code if isinstance(done.code, int) else 1
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        return 130
     except BrokenPipeError:
         from .output import forget_stdout
 
         forget_stdout()
         return 141
     return status
-
-
-def _handle_interrupts() -> None:
-    """Let Ctrl-C raise `KeyboardInterrupt` from now on; until then `__main__` lets it end the
-    process.
-    """
-    import signal
-
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _fill_standard_streams() -> None:
@@ -149,7 +136,7 @@ def _prepare(options: argparse.Namespace) -> Work:
     recorded = subcommand.changes.get(getattr(options, "verb", ""))
     if recorded is not None and (log := audit_log(config)) is not None:
         work = audited(work, log, options, recorded)
-    return work if subcommand.handles_signals else partial(until_signalled, work)
+    return partial(until_signalled, work)
 
 
 def _start_logging(config: Config, default: LogLevel | None) -> None:

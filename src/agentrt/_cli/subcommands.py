@@ -40,8 +40,6 @@ class Subcommand(NamedTuple):
     """True if sessions work in the directory of `--cwd`."""
     takes_command: bool = False
     """True if the agent's command is an argument of its own, so that `--protocol` may be alone."""
-    handles_signals: bool = False
-    """False if SIGINT, SIGTERM and SIGHUP cancel its work."""
     log_level: Literal["error"] | None = None
     """The default of `--log-level`."""
     shows_warnings: bool = False
@@ -53,17 +51,13 @@ class Subcommand(NamedTuple):
 
 
 SUBCOMMANDS: Final[Mapping[str | None, Subcommand]] = {
-    None: Subcommand(
-        "default", accepts=frozenset(SESSION_OPTIONS), opens_sessions=True, handles_signals=True
-    ),
+    None: Subcommand("default", accepts=frozenset(SESSION_OPTIONS), opens_sessions=True),
     "serve": Subcommand("serve", opens_sessions=True, log_level="error"),
-    "attach": Subcommand(
-        "attach", accepts=PROMPT_OPTIONS, opens_sessions=True, handles_signals=True
-    ),
+    "attach": Subcommand("attach", accepts=PROMPT_OPTIONS, opens_sessions=True),
     "acp": Subcommand("acp", opens_sessions=True),
     "agents": Subcommand("agents", starts_agents=False),
     "doctor": Subcommand("doctor"),
-    "sandbox": Subcommand("sandbox", starts_agents=False, handles_signals=True),
+    "sandbox": Subcommand("sandbox", starts_agents=False),
     "sessions": Subcommand(
         "sessions",
         opens_sessions=True,

@@ -40,13 +40,14 @@ from ..exit_status import (
     exit_code,
     exit_status,
 )
+from ..last_signal import ending_signals, exit_at_next_signal
 from ..options import timeout_s
 from ..repl.asking import Asker, at_terminal
 from ..repl.transcript import LineTranscript
 from ..repl.view import View, how_it_ended
 from ..session_view import SessionView, attachment
 from ..setup import Setup, describe_worktree
-from ..signals import BROKEN_PIPE, ending_signals, let_the_next_one_kill
+from ..signals import BROKEN_PIPE
 from ..stores import open_own_store
 from .formats import (
     FormatName,
@@ -134,7 +135,7 @@ class EarlyEnd:
         else:
             self._now(128 + number)
         await anext(signals)
-        let_the_next_one_kill()
+        exit_at_next_signal()
         if work is not None:
             await work.leave()
         everything.deadline = trio.current_time() + LAST_OUTPUT_S

@@ -17,7 +17,6 @@ from ..exit_status import UsageError
 from ..options import Work, chosen_agents
 from ..printing import print_error
 from ..setup import agents_environment
-from ..signals import until_signalled
 
 
 def prepare(options: argparse.Namespace, config: Config) -> Work:
@@ -39,15 +38,12 @@ async def run(command: list[str], config: Config, cwd: str, agent: Agent | None)
     sandbox = config.sandbox or Sandbox()
     name = "" if agent is None else agent.name
 
-    async def inside() -> int:
-        """Run the command. An interrupt goes to the command, which may handle it."""
+    try:
+        # An interrupt goes to the command, which may handle it.
         with trio.open_signal_receiver(signal.SIGINT) as interrupts:
             status = await run_in_sandbox(
                 command, sandbox, cwd=cwd, env=env, agent=name, interrupts=interrupts
             )
-        return status if status >= 0 else 128 - status
-
-    try:
-        return await until_signalled(inside, signal.SIGTERM, signal.SIGHUP)
     except AgentrtError as error:
         return print_error(error)
+    return status if status >= 0 else 128 - status

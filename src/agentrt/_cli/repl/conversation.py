@@ -53,9 +53,10 @@ from ...tracing import RecentWire
 from ..command_output import REACHABLE_ROWS, Run
 from ..console import LAST_OUTPUT_S
 from ..exit_status import exit_code
+from ..last_signal import exit_at_next_signal
 from ..session_view import SessionView, SubmittedPrompt, prompt_of, text_of
 from ..setup import Setup
-from ..signals import INTERRUPTED, let_the_next_one_kill
+from ..signals import INTERRUPTED
 from ..state import SessionRecorder
 from ..stores import EarlierSession
 from ..text import one_line
@@ -540,7 +541,9 @@ class Repl(ABC):
             if self.left.is_set():
                 if number != signal.SIGHUP:  # which comes twice when a terminal is closed
                     self.restore()
-                    let_the_next_one_kill()
+                    if self.shell is not None:
+                        self.shell.kill()  # it has no guard
+                    exit_at_next_signal()
             elif number == signal.SIGINT:
                 self.interrupted()
             else:

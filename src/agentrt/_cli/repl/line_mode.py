@@ -20,9 +20,9 @@ from ...events import Item, TurnEnded, TurnRecord, TurnStarted, plain_text
 from ..command_output import Run
 from ..console import Console, LineReader, open_console, quoted
 from ..exit_status import UsageError
+from ..last_signal import ending_signals
 from ..session_view import SessionView, text_of
 from ..setup import Setup
-from ..signals import ending_signals
 from ..text import folded, one_line, safe
 from .asking import QuestionScreen
 from .conversation import SHOWN_ITEMS, Repl, SlashCommand

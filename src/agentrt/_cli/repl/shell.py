@@ -69,7 +69,14 @@ class Shell:
     def stop(self) -> None:
         """Handle Ctrl-C: interrupt the command; the second time, kill it."""
         self._stops += 1
-        self._signal(signal.SIGINT if self._stops == 1 else signal.SIGKILL)
+        if self._stops == 1:
+            self._signal(signal.SIGINT)
+        else:
+            self.kill()
+
+    def kill(self) -> None:
+        """Kill the command with its group."""
+        self._signal(signal.SIGKILL)
 
     async def run(self) -> ShellOutput:
         """Run the command until it ends. Cancelling this kills the group.
@@ -92,7 +99,7 @@ class Shell:
                 await wait_exit(process.pid)  # not reaped: the group can still be signalled
                 nursery.cancel_scope.deadline = trio.current_time() + SHELL_DRAIN_S
         finally:
-            self._signal(signal.SIGKILL)  # kills remaining processes; the shell is not reaped yet
+            self.kill()  # kills remaining processes; the shell is not reaped yet
             self._process = None
             with trio.move_on_after(SHELL_KILL_S, shield=True):
                 await process.wait()

@@ -28,6 +28,7 @@ from ...events import Modes
 from ..clipboard import pasted_image
 from ..command_output import Run
 from ..console import LAST_OUTPUT_S, quoted
+from ..last_signal import ending_signals
 from ..output import encoding_of
 from ..repl.asking import QuestionScreen, at_terminal
 from ..repl.conversation import DOUBLE_PRESS_S, Repl, SlashCommand
@@ -36,7 +37,6 @@ from ..repl.sources import SessionSource
 from ..repl.view import Display
 from ..session_view import SessionView
 from ..setup import Setup
-from ..signals import ending_signals
 from ..state import save_pasted_image
 from ..text import one_line, plain, safe, wrapped
 from .cards import OnScreen, kept_answer
