@@ -125,6 +125,33 @@ def test_an_empty_answer_does_not_look_hung(program: Program) -> None:
 
 
 @pytest.mark.slow
+def test_a_prompt_that_is_typed_at_a_question_is_queued_and_answers_nothing(
+    program: Program,
+) -> None:
+    with talking(program) as it:
+        it.line("create new.txt with text")
+        it.expect("y/a/n/x? ")
+        time.sleep(INERT)
+        for prompt in ("yes, and list the files", "list the files"):
+            it.line(prompt)
+            it.expect(f"(queued, see /queue: {prompt})")
+            it.expect("y/a/n/x? ")
+        it.line("/queue")
+        it.expect("yes, and list the files")
+        it.expect("y/a/n/x? ")
+        it.line("yess")
+        it.expect("Please answer y, a, n or x.")
+        it.expect("y/a/n/x? ")
+        assert not (program.folder / "new.txt").exists()
+        it.line("n")
+        it.expect("`notes.txt`")
+        it.expect(PROMPT)
+        it.line("/quit")
+        assert it.ended() == 0
+    assert not (program.folder / "new.txt").exists()
+
+
+@pytest.mark.slow
 def test_a_prompt_may_have_several_lines(program: Program) -> None:
     with talking(program) as it:
         it.line("create lines.txt with one\\")

@@ -158,6 +158,19 @@ class Asker:
         more = bool(self._pages.left and not word)
         return more or word.casefold() == REJECT_ALL or self._current[1].expects(line)
 
+    def is_prompt(self, line: str) -> bool:
+        """Return True if this line is a prompt or a command that was typed while a question is
+        shown: it has several words, or begins like a command, and is no answer.
+        """
+        words = line.split()
+        meant = len(words) > 1 or line.lstrip()[:1] in ("/", "!")
+        return self._current is not None and meant and not self.expects(line)
+
+    def repeat(self) -> None:
+        """Show the prompt of the current question again, if there is one."""
+        if self._current is not None:
+            self._ask([], again=True)
+
     def take(self, event: Event) -> None:
         """Ask new questions, and withdraw those that another client or the policy has answered."""
         if isinstance(event, PermissionOpened):

@@ -206,7 +206,7 @@ class LineRepl(Repl):
                 asker.stop_asking()
                 return
             self.console.out.at_line_start = True  # the terminal echoed the Enter
-            if asker.answer(line):
+            if not asker.is_prompt(line) and asker.answer(line):
                 self.refresh()
                 continue
             if line.endswith("\\"):
@@ -215,7 +215,21 @@ class LineRepl(Repl):
                 continue
             text, line = "", text + line
             self.typed(line.strip(), nursery)
+            self._repeat_question()
             self.refresh()
+
+    async def _obey_command(self, command: SlashCommand, argument: str) -> None:
+        await super()._obey_command(command, argument)
+        self._repeat_question()
+
+    async def run_shell(self, command: str) -> None:
+        await super().run_shell(command)
+        self._repeat_question()
+
+    def _repeat_question(self) -> None:
+        """Show the prompt of an open question again, behind other output."""
+        if self.asker is not None:
+            self.asker.repeat()
 
     def interrupted(self) -> None:
         """Handle Ctrl-C: end the user's shell command, or else stop the agent, and leave
