@@ -32,9 +32,8 @@ import agentrt._cli.screen.repl
 # What a program needs is imported here, so that it is there when the program is forked.
 import agentrt._core.config
 import agentrt._core.runtime.acp_setup
-import agentrt._core.runtime.claude_setup
+import agentrt._core.runtime.claude_setup  # noqa: F401 - loaded once, for all programs
 from agentrt.demo.__main__ import main as demo
-from inside.command_line import main as agentrt
 
 FULL = bool(os.environ.get("AGENTRT_FULL"))
 
@@ -182,6 +181,11 @@ def _open_streams() -> None:
 
 def _run(module: str) -> int:
     try:
-        return agentrt() if module == "agentrt" else demo()
+        if module != "agentrt":
+            return demo()
+        from agentrt import __main__ as command
+
+        command.exit_at_next_signal()  # again, if the test's process has imported it
+        return command.run()
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else int(done.code is not None)

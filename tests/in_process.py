@@ -5,19 +5,30 @@ folders and the clock: a process of its own takes half a second for each command
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from unittest.mock import patch
 
 from inside.command_line import make_parser
 
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the entry point of the console script, and return the exit status."""
-    from agentrt.__main__ import run  # sets the handler of Ctrl-C, as the command does
+    """Run the entry point of the console script, and return the exit status.
 
-    with patch.object(sys, "argv", ["agentrt", *arguments]):
-        return run()
+    The command sets handlers of signals for the rest of its process. Here they are set back.
+    """
+    handlers = {number: signal.getsignal(number) for number in ENDING}
+    try:
+        from agentrt.__main__ import run
+
+        with patch.object(sys, "argv", ["agentrt", *arguments]):
+            return run()
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:

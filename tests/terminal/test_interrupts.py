@@ -6,6 +6,7 @@ import random
 import re
 import signal
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from program import FAST_DEMO, PATIENCE, Program, Terminal
 from screen import Screen, on_screen
 from test_serve import serving
 
-pytestmark = pytest.mark.linux_only("looks into /proc")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 MARK = "AGENTRT_TEST_INTERRUPTED"
 """The variable that all processes of one program have."""

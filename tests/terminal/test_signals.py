@@ -163,6 +163,31 @@ def test_signals_that_were_ignored_at_the_start_stay_ignored(program: Program) -
         assert stream.rest() == (0, "")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        pytest.param([*FAST_DEMO, "-p", "list the files"], "`notes.txt`", id="prompt"),
+        pytest.param(["sessions", "--json"], "[]", id="subcommand", marks=pytest.mark.slow),
+    ],
+)
+def test_with_all_signals_ignored_it_works_as_usual(
+    program: Program, arguments: list[str], shown: str
+) -> None:
+    code = "import os, signal, sys; I = signal.SIG_IGN;"
+    code += "[signal.signal(getattr(signal, n), I) for n in ('SIGINT', 'SIGTERM', 'SIGHUP')];"
+    code += "os.execv(sys.executable, [sys.executable, '-m', 'agentrt', *sys.argv[1:]])"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=program.folder,
+        env=program.env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert (done.returncode, shown in done.stdout) == (0, True), done
+
+
 # --- readers that go away
 
 

@@ -40,14 +40,14 @@ from ..exit_status import (
     exit_code,
     exit_status,
 )
-from ..last_signal import ending_signals, exit_at_next_signal
+from ..last_signal import exit_at_next_signal
 from ..options import timeout_s
 from ..repl.asking import Asker, at_terminal
 from ..repl.transcript import LineTranscript
 from ..repl.view import View, how_it_ended
 from ..session_view import SessionView, attachment
 from ..setup import Setup, describe_worktree
-from ..signals import BROKEN_PIPE
+from ..signals import BROKEN_PIPE, received_signals
 from ..stores import open_own_store
 from .formats import (
     FormatName,
@@ -187,7 +187,7 @@ async def run_once(
     """
     ending, bound = EarlyEnd(), CommandTimeout(asked.timeout)
     status = FAILED
-    with trio.open_signal_receiver(*ending_signals()) as signals:
+    with received_signals() as signals:
         async with bare_errors(), trio.open_nursery() as nursery:
             nursery.start_soon(ending.obey, signals, nursery.cancel_scope)
             async with open_console(ending.cannot_write, asked.color) as console:

@@ -20,9 +20,9 @@ from ...events import Item, TurnEnded, TurnRecord, TurnStarted, plain_text
 from ..command_output import Run
 from ..console import Console, LineReader, open_console, quoted
 from ..exit_status import UsageError
-from ..last_signal import ending_signals
 from ..session_view import SessionView, text_of
 from ..setup import Setup
+from ..signals import received_signals
 from ..text import folded, one_line, safe
 from .asking import QuestionScreen
 from .conversation import SHOWN_ITEMS, Repl, SlashCommand
@@ -39,7 +39,7 @@ async def converse_in_lines(
 ) -> int:
     """Run a conversation line by line; returns the exit status."""
     status = 128 + signal.SIGHUP  # the status if the terminal disappears
-    with trio.open_signal_receiver(*ending_signals()) as signals:
+    with received_signals() as signals:
         async with bare_errors(), trio.open_nursery() as nursery:
             scope = nursery.cancel_scope
 

@@ -28,7 +28,6 @@ from ...events import Modes
 from ..clipboard import pasted_image
 from ..command_output import Run
 from ..console import LAST_OUTPUT_S, quoted
-from ..last_signal import ending_signals
 from ..output import encoding_of
 from ..repl.asking import QuestionScreen, at_terminal
 from ..repl.conversation import DOUBLE_PRESS_S, Repl, SlashCommand
@@ -37,6 +36,7 @@ from ..repl.sources import SessionSource
 from ..repl.view import Display
 from ..session_view import SessionView
 from ..setup import Setup
+from ..signals import received_signals
 from ..state import save_pasted_image
 from ..text import one_line, plain, safe, wrapped
 from .cards import OnScreen, kept_answer
@@ -73,7 +73,7 @@ async def converse(
     pick: bool = False,
 ) -> int:
     """Run an interactive session until the user leaves; returns the exit status."""
-    with trio.open_signal_receiver(*ending_signals()) as signals:
+    with received_signals() as signals:
         repl = ScreenRepl(setup, source, commands, colour=colour, pick=pick)
         return await repl.run_on_terminal(signals)
 
