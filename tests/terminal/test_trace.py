@@ -17,7 +17,7 @@ from agentrt._cli.commands.trace import TraceFilter, replay_trace, show_trace
 from agentrt._cli.tracing import command_trace
 from agentrt.config import ConfigError, load_config
 from agentrt.tracing import read_trace
-from inside.command_line import main
+from in_process import main
 from inside.trace import Piece
 
 LINES = (
