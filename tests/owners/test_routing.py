@@ -155,7 +155,7 @@ PLANTED: dict[str, tuple[int, list[Change]]] = {
         [(Host, "_watch", _watch_nothing)],
     ),
     "a session is owned that nobody has opened": (
-        26,
+        405,
         [(StoreService, "claiming", lambda self, session: nullcontext())],
     ),
     "a client is shown what it knows already as if it were new": (
