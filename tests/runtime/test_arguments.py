@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from fakes import echo, session_with
 from test_runtime import runtime_with
 
 import agentrt
+from agentrt.store import open_store
 from agentrt.testing import open_fake_runtime
 
 
@@ -116,12 +118,59 @@ async def test_a_session_is_not_opened_with_it(
         ({"telemetry": 5}, "telemetry must be an OpenTelemetry or Metrics"),
         ({"trace": 5}, "`trace` must be a file name"),
         ({"tools": 5}, "`tools` must be a list"),
+        (
+            {"config": {"agent": "demo"}},
+            "`config` must be the result of agentrt.config.load_config",
+        ),
     ],
 )
 async def test_a_runtime_is_not_opened_with_it(wrong: dict[str, Any], why: str) -> None:
     with pytest.raises(TypeError, match=why):
         async with agentrt.open_runtime(**wrong):
             pass
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ("", "'' is not the name of a store's file"),
+        ("a\0b", "is not the name of a store's file"),
+        ("mysql://me:secret@host/db", r"not mysql://"),
+        ("sqlite:///sessions.db", "not sqlite://"),
+    ],
+)
+async def test_a_store_is_a_file_or_a_known_url(
+    wrong: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=why) as caught:
+        async with agentrt.open_runtime(store=wrong):
+            pass
+    assert "secret" not in str(caught.value)
+    assert os.listdir(tmp_path) == []
+
+
+HALF = "half \ud800 a character"
+
+
+async def test_no_name_breaks_the_store(tmp_path: Path) -> None:
+    """UTF-8 has no form of a lone surrogate, so no store and no viewer could get it."""
+    async with (
+        open_store(tmp_path / "store.db") as store,
+        runtime_with(echo, store=store) as (runtime, _),
+    ):
+        with pytest.raises(agentrt.LocalProtocolError, match="title contains half a character"):
+            await runtime.create("fake", title=HALF)
+        assert runtime.list() == []
+        session = await runtime.create("fake")
+        with pytest.raises(agentrt.LocalProtocolError, match="title contains half a character"):
+            session.rename(HALF)
+        with pytest.raises(agentrt.LocalProtocolError, match="prompt contains half a character"):
+            session.submit(HALF)
+        for name in ("name", "title"):
+            with pytest.raises(ValueError, match="name contains half a character"):
+                agentrt.agents.acp(["agent"], **{"name": "mine", name: HALF})
+        assert (await session.run("hello")).text == "hello"
 
 
 @pytest.mark.parametrize(

@@ -406,6 +406,9 @@ def test_a_store_is_a_file(program: Program) -> None:
     for arguments in ((*FAST_DEMO, "-p", "hello", *folder), ("sessions", *folder)):
         done = program.run(*arguments, status=2)
         assert f"--store takes a file, and {program.folder} is a folder" in done.stderr
+    done = program.run("sessions", "--store", "mysql://me:secret@host/db", status=2)
+    assert "a URL of PostgreSQL or `off`, not mysql://" in done.stderr
+    assert "secret" not in done.stderr
 
 
 @pytest.mark.slow

@@ -102,7 +102,11 @@ def parse_store(given: str) -> StoreAddress | None:
             return server_of(given)
         except ValueError as error:
             raise UsageError(f"--store: {error}") from None
-    path = server_file() if given == "sqlite" else Path(given.removeprefix("sqlite:"))
+    name = given.removeprefix("sqlite:")
+    scheme, is_url, _ = name.partition("://")
+    if is_url:
+        raise UsageError(f"--store takes a file, a URL of PostgreSQL or `off`, not {scheme}://")
+    path = server_file() if given == "sqlite" else Path(name)
     if not path.name:
         raise UsageError(f"--store takes a file, a URL of PostgreSQL or `off`, not {given!r}")
     if path.is_dir():

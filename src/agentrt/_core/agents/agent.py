@@ -140,7 +140,14 @@ class Agent(Struct, frozen=True, kw_only=True):
     """
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` if a path in `project_files` could lead out of the project."""
+        """Raise `ValueError` if a path in `project_files` could lead out of the project, or a name
+        cannot be stored.
+        """
+        for name in (self.name, self.title):
+            try:
+                name.encode()
+            except UnicodeEncodeError:
+                raise ValueError(f"an agent's name contains half a character: {name!r}") from None
         for path in self.project_files or ():
             if not path or path.startswith(("/", "~")) or ".." in path.split("/"):
                 raise ValueError(f"project_files: {path!r} is not a path inside a project")

@@ -371,16 +371,21 @@ def _named(value: object) -> str:
     return f"{type(value).__name__} ({value!r:.60})"
 
 
+def check_characters(text: str, what: str) -> None:
+    """Raise `LocalProtocolError` for a lone surrogate, which UTF-8 cannot encode."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise LocalProtocolError(f"{what} contains half a character: {error}") from None
+
+
 def _text(text: str) -> Text:
     """Return a text block.
 
     Raises `LocalProtocolError` for a lone surrogate, which UTF-8 cannot encode.
     """
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise LocalProtocolError(f"a prompt contains half a character: {error}") from None
+    check_characters(text, "a prompt")
     return Text(text)
 
 

@@ -35,7 +35,7 @@ from ..._base.nesting import bare_errors
 from ..agents.agent import AgentInfo
 from ..errors import AgentrtError, Busy, LocalProtocolError, SessionClosed, SessionNotFound
 from ..limits import Limits, Tenant
-from ..model.content import JsonObject
+from ..model.content import JsonObject, check_characters
 from ..model.driver import Opening
 from ..model.fork_point import check_forks, fork_point, shown_until
 from ..model.log import Log
@@ -269,6 +269,7 @@ class Runtime:
         it started.
         """
         check("title", title, str | None, "a string")
+        check_characters(title or "", "a title")
         resume = options.get("resume")
         if resume is None or options.get("fork"):
             session = await self._open(agent, options)
@@ -908,6 +909,14 @@ def _are_clients(tools: Iterable[Provided]) -> bool:
     return all(isinstance(tool, ClientTool) for tool in tools)
 
 
+def _check_config(config: Config | None) -> None:
+    """Raise `TypeError` unless this is a `Config` or None."""
+    if config is not None:
+        from ..config import Config  # loaded already, if this is one
+
+        check("config", config, Config, "the result of agentrt.config.load_config")
+
+
 def _usual_sandbox(given: SandboxLike, config: Config | None) -> Sandbox | None:
     """Return the sandbox of sessions that are opened without one."""
     from ..sandbox.policy import as_sandbox
@@ -971,6 +980,7 @@ async def open_runtime(
     Leaving the block ends every session immediately, in bounded time.
     """
     check_trio("open_runtime")
+    _check_config(config)
     # The catalogue and the drivers take as long to import as the rest.
     from ..agents import find_agents, resolve_agent, resolve_stored_agent
     from ..process.guard import guard

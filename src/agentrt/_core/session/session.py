@@ -20,7 +20,7 @@ import trio
 
 from ..errors import AgentrtError, LocalProtocolError
 from ..limits import Limits
-from ..model.content import JsonObject, Prompt, blocks
+from ..model.content import JsonObject, Prompt, blocks, check_characters
 from ..model.events import AgentState, Modes, PermissionOpened, QueueEntry, State, Task
 from ..model.fork_point import ForkPoint, fork_point
 from ..model.log import Log
@@ -439,9 +439,12 @@ class Session:
 
         An agent that takes titles (`capabilities["set_title"]`) gets it for its own list, now or
         when it is started. If it refuses the title, a notice `title_refused` is logged.
+
+        Raises `LocalProtocolError` if this is no text, or contains a lone surrogate.
         """
         if not isinstance(title, str):
             raise LocalProtocolError(f"title must be given as text, not {title!r}")
+        check_characters(title, "a title")
         with self._core.acting("rename", title=title), self._core.step():
             self._core.rename(title)
 

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Final, TypeAlias, cast
 
+from ..model.repeats import listed
 from .shared import StoreServer
 
 SERVERS: Final = {
@@ -34,7 +35,16 @@ def server_of(said: str) -> StoreServer:
 
 
 def address_of(said: str | os.PathLike[str]) -> StoreAddress:
-    """Parse a URL or a path. Raises `ValueError`."""
+    """Parse a URL or a path. Raises `ValueError`, with a message that quotes no URL."""
     if isinstance(said, str) and is_server(said):
         return server_of(said)
-    return Path(os.path.abspath(said))
+    name = os.fspath(said)
+    scheme, is_url, _ = name.partition("://")
+    if is_url:
+        known = listed(f"{each}://" for each in SERVERS)
+        raise ValueError(
+            f"a store is a file or a URL that begins with one of {known}, not {scheme}://"
+        )
+    if not name or "\0" in name:
+        raise ValueError(f"{name!r} is not the name of a store's file")
+    return Path(os.path.abspath(name))
