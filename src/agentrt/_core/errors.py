@@ -97,7 +97,7 @@ class AgentStartError(AgentrtError):
         super().__init__(with_stderr(message, stderr))
         self.returncode = returncode
         self.stderr = stderr
-        self.cause = cause
+        self.cause: Cause | None = cause
 
 
 class FolderNotTrusted(AgentStartError):
