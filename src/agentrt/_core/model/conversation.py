@@ -508,11 +508,11 @@ class Conversation:
                 shown.waits_until = turn.waits_until
             phase = phase or PHASES[turn.state]
         state = State(phase or "idle", shown, self.agent, self.error)
-        if life in GONE:  # also if another process came and went since the last state
-            self._orphan_background()
         if state == self._shown_state:
             return False
         self._shown_state = state
+        if life in GONE:
+            self._orphan_background()
         append = self._append
         append(StateChanged(state))
         return True
