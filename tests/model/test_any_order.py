@@ -430,3 +430,15 @@ def test_of_the_process_s_life_every_state_can_be_closed_or_is() -> None:
     for row in TABLE.values():
         assert row[ProcessLifeInput.CLOSE] in (ProcessLife.CLOSING, ProcessLife.CLOSED)
         assert row[ProcessLifeInput.END] in (ProcessLife.DEAD, ProcessLife.CLOSED)
+
+
+def test_the_work_of_a_process_that_came_and_went_in_one_batch_is_closed() -> None:
+    state = AnyOrder()
+    state.open(events=1)
+    state.process(alive=False)
+    state.batch_ends()
+    state.process(alive=True)
+    state.value(TaskSet(Task(id="b1", title="dig", status="running"), None, False))
+    state.process(alive=False)
+    state.batch_ends()
+    assert state.talk.state.tasks["b1"].status == "orphaned"

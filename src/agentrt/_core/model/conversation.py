@@ -151,6 +151,10 @@ class Conversation:
         self._unconfirmed: list[str] = []
         """The settings with an unanswered change that is not waited for, one entry per request."""
         self._shown_state: State | None = None
+        self._has_ended = False
+        """True if a process has ended, perhaps one that came and went since the last state, and its
+        work is still open.
+        """
 
     def new_id(self, kind: str) -> str:
         """Return an id that is unique in this log: `t1`, `i1`, `r1`, …"""
@@ -399,7 +403,8 @@ class Conversation:
 
     def apply_life_input(self, input: ProcessLifeInput) -> None:
         """Move the process's life cycle on. Raises `LocalProtocolError` for an illegal input."""
-        self.life = next_life(self.life, input)
+        life, self.life = self.life, next_life(self.life, input)
+        self._has_ended |= self.life in GONE and life not in GONE
 
     @property
     def ended(self) -> bool:
@@ -508,11 +513,13 @@ class Conversation:
                 shown.waits_until = turn.waits_until
             phase = phase or PHASES[turn.state]
         state = State(phase or "idle", shown, self.agent, self.error)
-        if state == self._shown_state:
+        same = state == self._shown_state
+        if life in GONE and (self._has_ended or not same):
+            self._has_ended = False
+            self._orphan_background()
+        if same:
             return False
         self._shown_state = state
-        if life in GONE:
-            self._orphan_background()
         append = self._append
         append(StateChanged(state))
         return True
