@@ -368,9 +368,11 @@ class Client:
     async def _serve(
         self, steps: Steps[None], job: Job | None, who: str, via: str, scope: trio.CancelScope
     ) -> None:
-        with scope, answering(who, via), closing(steps):
-            await self._finish(steps, job)
-        self._looks.discard(scope)
+        try:
+            with scope, answering(who, via), closing(steps):
+                await self._finish(steps, job)
+        finally:
+            self._looks.discard(scope)
 
     async def _finish(self, steps: Steps[None], job: Job | None) -> None:
         """Continue a request after each of its waits, until it ends.
