@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from types import FrameType
 from typing import Final, NoReturn
 
@@ -25,12 +26,20 @@ def ending_signals() -> list[signal.Signals]:
     return [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
 
 
-def exit_at_next_signal() -> None:
-    """End the process at the next signal, without clean-up. Agents are then ended by their
-    guard.
+def exit_at_next_signal(before: Callable[[], None] | None = None) -> None:
+    """End the process at the next signal, without clean-up but for `before`, which must not wait.
+    Agents are then ended by their guard.
     """
+
+    def leave(number: int, frame: FrameType | None) -> NoReturn:
+        try:
+            if before is not None:
+                before()
+        finally:
+            os._exit(128 + number)
+
     for number in ending_signals():
-        signal.signal(number, _exit)
+        signal.signal(number, leave)
 
 
 def ignore_signals() -> None:
@@ -39,7 +48,3 @@ def ignore_signals() -> None:
     """
     for number in ending_signals():
         signal.signal(number, signal.SIG_IGN)
-
-
-def _exit(number: int, frame: FrameType | None) -> NoReturn:
-    os._exit(128 + number)

@@ -535,15 +535,21 @@ class Repl(ABC):
         if self.session is None:
             self._opening.cancel(reason="left")
 
+    def _before_exit(self) -> None:
+        """Restore the terminal, on which a frame may have been drawn since, and kill the user's
+        shell command, which has no guard.
+        """
+        self.restore()
+        if self.shell is not None:
+            self.shell.kill()
+
     async def obey(self, signals: AsyncIterator[int]) -> None:
         """Handle the signals that interrupt or end the program."""
         async for number in signals:
             if self.left.is_set():
                 if number != signal.SIGHUP:  # which comes twice when a terminal is closed
                     self.restore()
-                    if self.shell is not None:
-                        self.shell.kill()  # it has no guard
-                    exit_at_next_signal()
+                    exit_at_next_signal(self._before_exit)
             elif number == signal.SIGINT:
                 self.interrupted()
             else:
