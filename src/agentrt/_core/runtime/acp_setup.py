@@ -33,7 +33,6 @@ from ..permissions.standing import as_claude_rules
 from ..process.guard import guard
 from ..process.layer import MARKER
 from ..session.host import SessionHost
-from ..tools.extensions import ExtensionTable
 from .client_services import Editors, OwnServices
 from .offer import (
     Offer,
@@ -91,7 +90,6 @@ def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
     variables = environment(agent, offer.env, project=offer.project)
     offer.tap.env = variables  # programs in its terminals get it, wherever the agent runs
     new_key = keys(offer.first_key)
-    extensions = ExtensionTable(offer.extensions)
 
     def make_driver() -> Driver:
         """Return the driver for the next process. A driver is never used for a second process."""
@@ -107,7 +105,7 @@ def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
             client=Implementation("agentrt", __version__),
             auth_method=agent.quirks.auth_method,
             late_history=agent.quirks.late_history,
-            extensions=extensions.methods,
+            extensions=offer.extension_methods,
             fork_at=agent.quirks.fork_at,
             meta=offer.project.meta if offer.project is not None else None,
             refused_modes=offer.project.refused_modes if offer.project is not None else None,
@@ -125,7 +123,7 @@ def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
         The services live as long as the session, thus longer than each of its processes.
         """
         async with AsyncExitStack() as stack:
-            serve_extensions(host, session, extensions)
+            serve_extensions(host, session, offer)
             roots = Roots((opening.cwd, *opening.roots), offer.wall)
             own = OwnServices(
                 host,

@@ -18,11 +18,10 @@ from ..claude.legacy import driver_for
 from ..claude.options import ClaudeOptions, check_values, effective, with_session_id
 from ..errors import RequestError
 from ..model.driver import Driver, Opening, ServiceRequested
+from ..permissions.policies import OWN_NAME
 from ..permissions.standing import as_claude_rules
 from ..session.host import SessionHost
 from ..session.turn import turn_of
-from ..tools.extensions import ExtensionTable, HookTable
-from ..tools.tools import OWN_NAME
 from ..wire.jsonrpc import METHOD_NOT_FOUND
 from .claude_sessions import KeptByClaude, stored_history, with_entry
 from .offer import (
@@ -40,6 +39,7 @@ from .offer import (
 
 if TYPE_CHECKING:
     from ..session.session import Session
+    from ..tools.extensions import HookTable
     from ..tools.server import InProcessConnection, InProcessServer
 
 
@@ -49,14 +49,13 @@ def set_up_claude(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup
     Raises `LocalProtocolError`, `TypeError` or `ValueError` for options that it does not support.
     """
     check_no_services(agent, offer)
-    hooks = HookTable(offer.hooks)
-    extensions = ExtensionTable(offer.extensions)
+    hooks = _hook_table(offer)
     servers = [server.name for server in offer.servers]
     if offer.tools:
         servers.append(OWN_NAME)
     options = structs.replace(
         agent.claude or ClaudeOptions(),
-        hooks=hooks.matchers,
+        hooks={} if hooks is None else hooks.matchers,
         sdk_servers=tuple(servers),
     )
     # Reports invalid options before anything is started.
@@ -73,7 +72,7 @@ def set_up_claude(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup
             options,
             new_key=new_key,
             new_uuid=offer.new_uuid,
-            extensions=extensions.methods,
+            extensions=offer.extension_methods,
             line_limit=offer.limits.message_bytes,
             files=agent.connect is None,
         )
@@ -125,11 +124,11 @@ def set_up_claude(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup
                     for server in tool_servers
                 }
                 host.provide("mcp", partial(_serve_mcp, host, connections))
-            if offer.hooks:
+            if hooks is not None:
                 host.turn_services["hook"] = lambda asked, turn: hooks.serve(
                     asked, turn_of(host, turn), host.wait_until_stored
                 )
-            serve_extensions(host, session, extensions)
+            serve_extensions(host, session, offer)
             if agent.connect is None:  # otherwise its sessions are on the agent's machine
                 host.provide_stored_sessions(KeptByClaude(agent, offer.env))
             given = effective(options, opening)
@@ -142,6 +141,15 @@ def set_up_claude(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup
     return ProtocolSetup(
         opening, make_driver, connection(agent, offer, program), around_session, offer
     )
+
+
+def _hook_table(offer: Offer) -> HookTable | None:
+    """Return the program's hooks; None, without the module of hooks, if it has none."""
+    if not offer.hooks:
+        return None
+    from ..tools.extensions import HookTable
+
+    return HookTable(offer.hooks)
 
 
 async def _serve_mcp(

@@ -23,7 +23,6 @@ from ..model.driver import Driver, Opening, ServiceRequested
 from ..model.events import Notice
 from ..process.guard import guard
 from ..session.host import SessionHost
-from ..tools.extensions import ExtensionTable
 from .offer import (
     Offer,
     ProtocolSetup,
@@ -64,7 +63,6 @@ def set_up_codex(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
     if opening.mode is None and agent.quirks.mode is not None:
         opening = structs.replace(opening, mode=agent.quirks.mode)
     new_key = keys(offer.first_key)
-    extensions = ExtensionTable(offer.extensions)
     # A thread keeps the tools that it was started with. A resumed one, started by another process,
     # gets its tools from an MCP server.
     bridged = opening.resume is not None
@@ -75,7 +73,7 @@ def set_up_codex(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
             new_key,
             client=CodexClientInfo(name="agentrt", title="agentrt", version=__version__),
             tools=[] if bridged else [tool.info for tool in offer.tools],
-            extensions=extensions.methods,
+            extensions=offer.extension_methods,
             config=offer.project.thread_config if offer.project is not None else None,
             line_limit=offer.limits.message_bytes,
         )
@@ -92,7 +90,7 @@ def set_up_codex(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
     async def around_session(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
         """Serve the tools: over Codex's own pipes, or in a resumed thread by an MCP server."""
         async with LazyExitStack() as stack:
-            serve_extensions(host, session, extensions)
+            serve_extensions(host, session, offer)
             servers = list(opening.mcp_servers)
             tool_servers: list[InProcessServer] = [*await relays(host, offer, stack)]
             if offer.tools:

@@ -32,8 +32,6 @@ from ..session.host import SessionHost
 from ..session.interfaces import StartGate
 from ..session.link import Connect
 from ..session.turn import turn_of
-from ..tools.extensions import Extension, ExtensionTable, Hook
-from ..tools.tools import ProvidedServer, Tool
 from ..trace.record import Tap
 
 if TYPE_CHECKING:
@@ -41,8 +39,10 @@ if TYPE_CHECKING:
     from ..process.streams import OpenStreams
     from ..sandbox.wall import Wall
     from ..session.session import Session
+    from ..tools.extensions import Extension, Hook
     from ..tools.relay import McpRelay
     from ..tools.server import ToolServer
+    from ..tools.tools import ProvidedServer, Tool
     from .client_services import Files, Terminals
     from .project_start import ProjectStart
 
@@ -122,6 +122,11 @@ class Offer(Struct, frozen=True, kw_only=True):
     """Changes of the agent's start that depend on the trust in the session's folders; None: no
     change.
     """
+
+    @property
+    def extension_methods(self) -> frozenset[str]:
+        """The methods of the agent's own that the extensions serve."""
+        return frozenset(each.method for each in self.extensions)
 
     def inside(self, env: Mapping[str, str]) -> Mapping[str, str]:
         """Return the environment of the agent's programs, in the sandbox if there is one."""
@@ -347,12 +352,16 @@ async def relays(
     ]
 
 
-def serve_extensions(host: SessionHost, session: Session, table: ExtensionTable) -> None:
+def serve_extensions(host: SessionHost, session: Session, offer: Offer) -> None:
     """Serve the requests known to the driver with the program's extensions."""
-    if table.methods:
-        host.turn_services["extension"] = lambda asked, turn: table.serve(
-            asked, session, turn_of(host, turn), host.handler_failed
-        )
+    if not offer.extensions:
+        return
+    from ..tools.extensions import ExtensionTable
+
+    table = ExtensionTable(offer.extensions)
+    host.turn_services["extension"] = lambda asked, turn: table.serve(
+        asked, session, turn_of(host, turn), host.handler_failed
+    )
 
 
 SERVICES: Final = {"files": ("read_text_file", "write_text_file"), "terminals": ("create",)}

@@ -49,8 +49,6 @@ from ..session.budget import Budget, money_left
 from ..session.host import SessionHost
 from ..session.rate_limits import WaitForLimits
 from ..session.session import Session, host_of, make_session
-from ..tools.extensions import checked_extensions, checked_hooks, checked_tools_and_servers
-from ..tools.tools import Provided, Tool, split
 from ..trio_task import check_trio
 from .options import (
     ReopenOptions,
@@ -65,6 +63,7 @@ from .options import (
     check_trace,
     checked_budgets,
     checked_checkpoints,
+    checked_functions,
     checked_providers,
     checked_servers,
     checked_wait,
@@ -83,6 +82,7 @@ if TYPE_CHECKING:
     from ..store.store import Store
     from ..telemetry.observation import Telemetries, Telemetry
     from ..tools.extensions import Extension, Hook
+    from ..tools.tools import Provided, ProvidedServer, Tool
     from ..trace.trace import Trace
     from .client_services import Files, Terminals
     from .offer import ProtocolSetup
@@ -272,13 +272,14 @@ def _checked(agent: Agent, options: ReopenOptions) -> _Given:
     check_limits(limits)
     check_env(env)
     check_on_stderr(on_stderr)
+    tools, hooks, extensions = checked_functions(options)
     return _Given(
         telemetry=_one(options.get("telemetry")),
         limits=limits_for(agent, limits),
-        tools=checked_tools_and_servers(options.get("tools", ())),
+        tools=tools,
         permissions=permissions,
-        hooks=checked_hooks(options.get("hooks", ())),
-        extensions=checked_extensions(options.get("extensions", ())),
+        hooks=hooks,
+        extensions=extensions,
         mcp_servers=checked_servers(options.get("mcp_servers", ())),
         providers=checked_providers(agent, options.get("providers", ())),
         env=env,
@@ -322,7 +323,7 @@ async def _opened(
 
         opening, entered = session_wall(agent, opening, given.sandbox, given.permissions)
         wall = await stack.enter_async_context(entered)
-    functions, servers = split(given.tools)
+    functions, servers = _split(given.tools)
     own_tools: tuple[Tool, ...] = ()
     takes_tools = agent.driver is None and not (agent.claude and agent.claude.legacy)
     if wall is not None and wall.widens and takes_tools:
@@ -369,6 +370,15 @@ async def _opened(
         fork_factory=fork_factory,
         worktree=worktree,
     )
+
+
+def _split(given: tuple[Provided, ...]) -> tuple[tuple[Tool, ...], tuple[ProvidedServer, ...]]:
+    """Split the tools and servers of a session. Without any, their modules are not needed."""
+    if not given:
+        return (), ()
+    from ..tools.tools import split
+
+    return split(given)
 
 
 def _open_fork(

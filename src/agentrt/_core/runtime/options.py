@@ -21,7 +21,6 @@ from ..permissions.policies import Policy
 from ..session.budget import Budget
 from ..session.rate_limits import WaitForLimits
 from ..session.settings import check_providers
-from ..tools.tools import Tools
 
 if TYPE_CHECKING:
     from ..agents import Agent
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from ..store.store import Store
     from ..telemetry.observation import Telemetries
     from ..tools.extensions import Extension, Hook
+    from ..tools.tools import Provided, Tools
     from ..trace.trace import Trace
     from .client_services import Files, Terminals
     from .project_start import Trusted
@@ -192,6 +192,26 @@ def checked_checkpoints(agent: Agent, given: bool) -> bool:
             " checkpoints=True"
         )
     return given
+
+
+def checked_functions(
+    options: ReopenOptions,
+) -> tuple[tuple[Provided, ...], tuple[Hook, ...], tuple[Extension, ...]]:
+    """Return the tools, the hooks and the extensions. Raises `TypeError` or `ValueError`.
+
+    The import is made only here, because most sessions have none of them.
+    """
+    given = options.get("tools", ()), options.get("hooks", ()), options.get("extensions", ())
+    if given == ((), (), ()):
+        return (), (), ()
+    from ..tools.extensions import checked_extensions, checked_hooks, checked_tools_and_servers
+
+    tools, hooks, extensions = given
+    return (
+        checked_tools_and_servers(tools),
+        checked_hooks(hooks),
+        checked_extensions(extensions),
+    )
 
 
 def checked_budgets(given: Budget | Sequence[Budget] | None) -> tuple[Budget, ...]:

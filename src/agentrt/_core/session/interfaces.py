@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Awaitable
 from contextlib import AbstractContextManager
-from typing import Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -20,7 +20,9 @@ from ..model.driver import Driver, Effect, ServiceRequested, Write
 from ..model.events import NO_ORIGIN, AnswerOrigin, CancelledBy, Event, Notice, Outcome
 from ..model.turn import TurnMachine
 from ..permissions.policies import Decision
-from ..wire.mcp import ToolInfo
+
+if TYPE_CHECKING:
+    from ..wire.mcp import ToolInfo
 
 CANCELLED_CODE = -32800
 """The JSON-RPC error code of LSP and ACP for a cancelled request."""

@@ -138,17 +138,8 @@ class ExtensionTable:
     """The extensions of one session, by method."""
 
     def __init__(self, extensions: Iterable[Extension]) -> None:
-        """Raises `ValueError` for two extensions with the same method."""
-        self._by_method: dict[str, Extension] = {}
-        for each in extensions:
-            if each.method in self._by_method:
-                raise ValueError(f"two extensions serve {each.method!r}; pass only one of them")
-            self._by_method[each.method] = each
-
-    @property
-    def methods(self) -> frozenset[str]:
-        """The methods that are served."""
-        return frozenset(self._by_method)
+        """`extensions`: as `checked_extensions` returns them."""
+        self._by_method = {each.method: each for each in extensions}
 
     async def serve(
         self,
@@ -359,9 +350,18 @@ def checked_hooks(given: Iterable[object]) -> tuple[Hook, ...]:
 
 
 def checked_extensions(given: Iterable[object]) -> tuple[Extension, ...]:
-    """Return the extensions. Raises `TypeError` for anything else."""
+    """Return the extensions.
+
+    Raises `TypeError` for anything else, `ValueError` for two extensions with the same method.
+    """
     made = 'must be made with @agentrt.tools.extension("_method")'
-    return _checked(Extension, "extension", given, lambda value: made)
+    extensions = _checked(Extension, "extension", given, lambda value: made)
+    methods: set[str] = set()
+    for each in extensions:
+        if each.method in methods:
+            raise ValueError(f"two extensions serve {each.method!r}; pass only one of them")
+        methods.add(each.method)
+    return extensions
 
 
 def _checked(
