@@ -5,8 +5,9 @@ update to the session that it names, and a turn to the one `session/prompt` in f
 that matches none of them is dropped, counted and reported. The agent's report about its turn is
 passed on unchanged; the caller of the driver knows that the turn was cancelled.
 
-The driver speaks both versions of the protocol. `wire` has the shapes that differ, `turn` the table
-of turns, and `stream` and `stream2` convert the updates.
+The driver speaks both versions of the protocol. `wire` and `wire2` have the shapes that differ,
+`turn` the table of turns, and `stream` and `stream2` convert the updates. The modules of version 2
+are loaded when a session asks for it.
 
 **Input** takes one of two ways. Most bytes of a session are `session/update` notifications with
 pieces of text. The lines of a read are decoded together into exact types, and adjacent pieces of
@@ -27,7 +28,7 @@ written, because a cancel that overtakes its prompt would reach an idle agent.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct, to_builtins
@@ -73,30 +74,26 @@ from .messages import (
     ElicitationRequest,
     Implementation,
     KnownUpdate,
+    PermissionAsked,
     PromptAnswer,
     PromptCapabilities,
     PromptRequest,
     PromptResponse,
-    RequestPermissionRequest,
     SessionRequest,
     SteerRequest,
     read_update,
     sub_agent_of,
 )
-from .messages2 import (
-    CancelTerminalRequest,
-    CancelToolCallRequest,
-    PermissionRequest2,
-    StateUpdate,
-)
 from .opening import AcpHandshake
 from .requests import AcpRequests
 from .settings import AcpSettings, resolve
-from .stream import AcpStream
-from .stream2 import AcpStream2
+from .stream import AcpStream, WorkCancel
 from .translate import OUTCOMES, error_of, quota, turn_usage
 from .turn import AcpPrompt, AcpTurnInput, AcpTurns, AcpTurnState, AcpTurnStep
 from .wire import WIRE_1, AcpWire
+
+if TYPE_CHECKING:
+    from .messages2 import StateUpdate
 
 _UPDATE = b'"session/update"'
 _answers: msgspec.json.Decoder[PromptAnswer] = msgspec.json.Decoder(PromptAnswer)
@@ -562,7 +559,7 @@ class AcpDriver:
         match params:
             case None:
                 pass
-            case RequestPermissionRequest() | PermissionRequest2():
+            case PermissionAsked():
                 self._asked_by(params.session_id)
                 asked = self._stream.about_permission(params)  # updates of the call may come later
                 if cancelled:
@@ -768,6 +765,8 @@ class AcpDriver:
         self._settings.negotiated(wire)
         self._requests.methods = wire.client_methods
         if wire is not WIRE_1:
+            from .stream2 import AcpStream2  # few sessions speak version 2
+
             self._stream = AcpStream2(self._channel, self._settings, self._turns, self._stated)
         return self._stream
 
@@ -801,19 +800,17 @@ class AcpDriver:
     def _stop_task(self, call: str, task: Any) -> list[Effect]:
         """Stop a task: a child session by `session/cancel`, other work by the method it offers."""
         stream = self._stream
-        method = stream.cancel_of(task) if isinstance(stream, AcpStream2) else None
         if stream.can_stop(task):
             self._channel.notify("session/cancel", SessionRequest(task))
             self._channel.out.append(CallReturned(call))
-        elif method is not None:
-            assert isinstance(stream, AcpStream2)
-            self._cancel_work(call, task, method, stream)
+        elif (cancel := stream.cancel_work(task)) is not None:
+            self._cancel_work(call, cancel)
         else:
             error = ErrorInfo("unsupported", f"the agent has no task {task!r} that can be stopped")
             self._channel.out.append(CallReturned(call, error=error))
         return self._channel.take()
 
-    def _cancel_work(self, call: str, task: str, method: str, stream: AcpStream2) -> None:
+    def _cancel_work(self, call: str, cancel: WorkCancel) -> None:
         """Cancel a terminal or a tool call. Until the agent has refused it, not a second time."""
 
         def answered(response: JsonRpcResponse) -> None:
@@ -821,13 +818,7 @@ class AcpDriver:
             del self._calls[call]
             error = error_of(response.error) if response.error is not None else None
             if error is not None:
-                stream.set_can_cancel(task, True)
+                cancel.refused()
             self._channel.out.append(CallReturned(call, error=error))
 
-        stream.set_can_cancel(task, False)
-        request: Struct = (
-            CancelTerminalRequest(self._session(), task)
-            if method == "terminal"
-            else CancelToolCallRequest(self._session(), task)
-        )
-        self._calls[call] = self._channel.request(f"{method}/cancel", request, answered)
+        self._calls[call] = self._channel.request(cancel.method, cancel.request, answered)

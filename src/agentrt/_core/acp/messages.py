@@ -858,12 +858,17 @@ class PermissionChoice(AcpMessage):
     kind: str | None = None
 
 
-class RequestPermissionRequest(AcpMessage):
-    """Parameters of `session/request_permission`."""
+class PermissionAsked(AcpMessage):
+    """The part of a permission request that is the same in all versions."""
 
     session_id: str
-    tool_call: ToolFields
     options: list[PermissionChoice]
+
+
+class RequestPermissionRequest(PermissionAsked, kw_only=True):
+    """Parameters of `session/request_permission`."""
+
+    tool_call: ToolFields
 
 
 class SelectedOutcome(AcpMessage, tag_field="outcome", tag="selected"):

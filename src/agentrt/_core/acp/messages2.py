@@ -27,7 +27,7 @@ from .messages import (
     Implementation,
     Marker,
     NoticeUpdate,
-    PermissionChoice,
+    PermissionAsked,
     PlanRemoved,
     PlanUpdate,
     SessionInfoUpdate,
@@ -354,12 +354,6 @@ class OfferedSettings2(AcpMessage):
     available_commands: list[AvailableCommand] | None = None
 
 
-class NewSessionResponse2(OfferedSettings2, kw_only=True):
-    """Result of `session/new` and `session/fork`."""
-
-    session_id: str
-
-
 class ReplayFrom(AcpMessage):
     """The point from which the agent repeats the conversation. The only known `type` is
     `start`."""
@@ -393,12 +387,6 @@ class SetConfigOptionResponse2(AcpMessage):
     config_options: list[TypedConfigOption]
 
 
-class PromptResponse2(AcpMessage):
-    """Result of `session/prompt`: the prompt is part of the conversation now."""
-
-    message_id: str
-
-
 class CancelToolCallRequest(AcpMessage):
     """Parameters of `tool_call/cancel`."""
 
@@ -427,12 +415,10 @@ class PermissionSubject(AcpMessage):
     terminal_id: str | None = None
 
 
-class PermissionRequest2(AcpMessage):
+class PermissionRequest2(PermissionAsked, kw_only=True):
     """Parameters of `session/request_permission` in version 2."""
 
-    session_id: str
     title: str
-    options: list[PermissionChoice]
     description: str | None = None
     subject: PermissionSubject | None = None
 

@@ -4,6 +4,10 @@ requested mode, model and options.
 Requests are sent one at a time; each response leads to the next step. The handshake ends with
 `Started` or `StartFailed`.
 
+With version 2 of ACP allowed, `initialize` has the fields of both versions, so that one round trip
+settles the version. The shape of the answer decides, not its number: some agents repeat any number
+that they are asked for, with a body of version 1.
+
 ACP does not define the point at which a fork ends. The extension of JetBrains' Air does; the
 adapters of Claude and of Codex accept it, and so does agentrt's own server.
 """
@@ -15,7 +19,7 @@ from collections.abc import Callable, Iterator
 from hashlib import sha256
 from typing import Any
 
-from msgspec import ValidationError, convert, structs
+from msgspec import Struct, ValidationError, convert, structs, to_builtins
 
 from ..errors import LocalProtocolError
 from ..model.choices import UnsupportedSetting
@@ -37,6 +41,7 @@ from .messages import (
     AuthMethod,
     ClientCapabilities,
     Implementation,
+    InitializeRequest,
     McpCapabilities,
     PromptCapabilities,
     SystemPrompt,
@@ -44,7 +49,7 @@ from .messages import (
 from .settings import AcpSettingChange, AcpSettings, provider_change
 from .stream import AcpStream
 from .translate import error_of
-from .wire import AcpWire, initialize_request, negotiate
+from .wire import WIRE_1, AcpWire
 
 
 def with_point(meta: JsonObject | None, point: ForkPoint) -> JsonObject:
@@ -60,6 +65,50 @@ def with_point(meta: JsonObject | None, point: ForkPoint) -> JsonObject:
     jetbrains = given.get("jetbrains") or {}
     air = {**(jetbrains.get("air") or {}), "fork": fork}
     return {**given, "jetbrains": {**jetbrains, "air": air}}
+
+
+def initialize_request(
+    version: int, capabilities: ClientCapabilities, client: Implementation
+) -> Struct | JsonObject:
+    """Return the parameters of `initialize`: for version 2 in the shapes of both versions."""
+    request = InitializeRequest(version, capabilities, client)
+    if version == 1:
+        return request
+    from .wire2 import initialize_request_2  # few sessions speak version 2
+
+    both: JsonObject = {
+        **to_builtins(request),
+        **to_builtins(initialize_request_2(version, capabilities, client)),
+    }
+    return both
+
+
+class NegotiatedVersion(Struct, frozen=True):
+    """The version that the answer to `initialize` stands for."""
+
+    wire: AcpWire | None
+    """None: agentrt does not speak it."""
+    repeated: bool = False
+    """True if the agent only repeated the number, with a body of version 1."""
+
+
+def negotiate(asked: int, answer: JsonObject) -> NegotiatedVersion:
+    """Choose the version by the answer to `initialize`."""
+    version = answer.get("protocolVersion")
+    if type(version) is not int:
+        return NegotiatedVersion(None)
+    if version == 1:
+        return NegotiatedVersion(WIRE_1)
+    if asked == 1:
+        return NegotiatedVersion(None)
+    newer = isinstance(answer.get("info"), dict) or isinstance(answer.get("capabilities"), dict)
+    if newer and version == 2:  # perhaps with the fields of version 1, too, as agentrt's request
+        from .wire2 import WIRE_2
+
+        return NegotiatedVersion(WIRE_2)
+    if "agentCapabilities" in answer or not newer:
+        return NegotiatedVersion(WIRE_1, repeated=True)
+    return NegotiatedVersion(None)
 
 
 _NO_SESSION = re.compile(

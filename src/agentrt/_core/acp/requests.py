@@ -68,6 +68,7 @@ from .messages import (
     LogoutRequest,
     NewSessionRequest,
     NewSessionResponse,
+    PermissionAsked,
     PromptRequest,
     PromptResponse,
     ReadTextFileRequest,
@@ -89,20 +90,6 @@ from .messages import (
     TerminalOutputResponse,
     TerminalRequest,
     WriteTextFileRequest,
-)
-from .messages2 import (
-    CancelTerminalRequest,
-    CancelToolCallRequest,
-    InitializeRequest2,
-    InitializeResponse2,
-    NewSessionRequest2,
-    NewSessionResponse2,
-    OfferedSettings2,
-    PermissionRequest2,
-    PromptResponse2,
-    ResumeSessionRequest2,
-    SessionNotification2,
-    SetConfigOptionResponse2,
 )
 
 
@@ -151,43 +138,6 @@ CLIENT_METHODS: dict[str, AcpMethod] = {
     "elicitation/create": AcpMethod(ElicitationRequest, ElicitationResponse),
     "elicitation/complete": AcpMethod(ElicitationComplete),
     "$/cancel_request": AcpMethod(CancelRequestNotification),
-}
-
-# Methods that a client may call in version 2.
-AGENT_METHODS_2: dict[str, AcpMethod] = {
-    **{
-        method: AGENT_METHODS[method]
-        for method in (
-            "session/list",
-            "session/delete",
-            "session/close",
-            "session/cancel",
-            "session/set_title",
-            "providers/list",
-            "providers/set",
-            "providers/disable",
-            "$/cancel_request",
-        )
-    },
-    "initialize": AcpMethod(InitializeRequest2, InitializeResponse2),
-    "auth/login": AcpMethod(AuthenticateRequest, Empty),
-    "auth/logout": AcpMethod(LogoutRequest, Empty),
-    "session/new": AcpMethod(NewSessionRequest2, NewSessionResponse2),
-    "session/resume": AcpMethod(ResumeSessionRequest2, OfferedSettings2),
-    "session/fork": AcpMethod(ResumeSessionRequest2, NewSessionResponse2),
-    "session/set_config_option": AcpMethod(SetConfigOptionRequest, SetConfigOptionResponse2),
-    "session/prompt": AcpMethod(PromptRequest, PromptResponse2),
-    "tool_call/cancel": AcpMethod(CancelToolCallRequest, Empty),
-    "terminal/cancel": AcpMethod(CancelTerminalRequest, Empty),
-}
-
-# Methods that an agent may call in version 2. It has its own files and terminals.
-CLIENT_METHODS_2: dict[str, AcpMethod] = {
-    "session/update": AcpMethod(SessionNotification2),
-    "session/request_permission": AcpMethod(PermissionRequest2, RequestPermissionResponse),
-    "elicitation/create": CLIENT_METHODS["elicitation/create"],
-    "elicitation/complete": CLIENT_METHODS["elicitation/complete"],
-    "$/cancel_request": CLIENT_METHODS["$/cancel_request"],
 }
 
 ELICITATION_OPTIONS = [
@@ -321,7 +271,7 @@ class AcpRequests:
     def ask_permission(
         self,
         request: JsonRpcRequest,
-        params: RequestPermissionRequest | PermissionRequest2,
+        params: PermissionAsked,
         asked: DecisionRequested,
     ) -> None:
         """Ask about a permission request. `asked` describes its subject."""

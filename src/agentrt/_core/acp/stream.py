@@ -16,7 +16,7 @@ a card that this module makes up (`_card`), because the protocol reports no tool
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, ValidationError, structs, to_builtins
@@ -106,6 +106,15 @@ class _ChildSession(Struct):
     """The last message to its parent."""
 
 
+class WorkCancel(Struct, frozen=True):
+    """A request that cancels background work by itself."""
+
+    method: str
+    request: Struct
+    refused: Callable[[], None]
+    """Called if the agent refuses it: the work may then be cancelled again."""
+
+
 class OpenAcpTool(Struct, gc=False):
     """The last reported state of a tool call: permission requests often contain only its id."""
 
@@ -178,6 +187,13 @@ class AcpStream:
         """Return True if `task` is the id of a child session that can be cancelled."""
         child = self._children.get(task) if isinstance(task, str) else None
         return child is not None and child.can_stop
+
+    def cancel_work(self, task: Any) -> WorkCancel | None:
+        """Return the request that cancels a terminal or a tool call; None if there is none.
+
+        Version 1 has no such requests.
+        """
+        return None
 
     def show_commands(self, commands: list[AvailableCommand] | None) -> None:
         """Report the slash commands, if the result that opened the session has them."""

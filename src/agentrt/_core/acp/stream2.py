@@ -25,6 +25,7 @@ import binascii
 import codecs
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, field, to_builtins
@@ -51,6 +52,8 @@ from .messages import (
 from .messages2 import (
     BackgroundItem,
     CancelCapabilities,
+    CancelTerminalRequest,
+    CancelToolCallRequest,
     DiffChange,
     FilesDiff,
     PermissionRequest2,
@@ -67,7 +70,7 @@ from .messages2 import (
     WholeUserMessage,
 )
 from .settings import AcpSettings
-from .stream import AcpStream, speech_of
+from .stream import AcpStream, WorkCancel, speech_of
 from .translate import TOOL_STATUS, tool_name
 from .turn import AcpTurns
 
@@ -178,14 +181,24 @@ class AcpStream2(AcpStream):
                 self._place(id, id)
         super().end_turn()
 
-    def cancel_of(self, task: str) -> str | None:
-        """Return `terminal` or `tool_call` if `task` can be cancelled by that method."""
-        terminal, call = self._terminals.get(task), self._call_states.get(task)
-        if terminal is not None and terminal.can_cancel:
-            return "terminal"
-        return "tool_call" if call is not None and call.can_cancel else None
+    def cancel_work(self, task: Any) -> WorkCancel | None:
+        """Return the request that cancels a terminal or a tool call; None if there is none.
 
-    def set_can_cancel(self, task: str, can_cancel: bool) -> None:
+        There is none again until the agent has refused it.
+        """
+        terminal, call = self._terminals.get(task), self._call_states.get(task)
+        assert self.session is not None
+        request: Struct
+        if terminal is not None and terminal.can_cancel:
+            method, request = "terminal/cancel", CancelTerminalRequest(self.session, task)
+        elif call is not None and call.can_cancel:
+            method, request = "tool_call/cancel", CancelToolCallRequest(self.session, task)
+        else:
+            return None
+        self._set_can_cancel(task, False)
+        return WorkCancel(method, request, partial(self._set_can_cancel, task, True))
+
+    def _set_can_cancel(self, task: str, can_cancel: bool) -> None:
         """Note whether a terminal or a tool call can be cancelled."""
         if (terminal := self._terminals.get(task)) is not None:
             terminal.can_cancel = can_cancel and terminal.exit is None

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
-from .messages2 import StateUpdate
+if TYPE_CHECKING:
+    from .messages2 import StateUpdate
 
 REMEMBERED_MESSAGES: Final = 64
 """Number of messages of ended turns that are still recognised when they come late."""
