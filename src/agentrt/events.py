@@ -50,6 +50,7 @@ from ._core.model.content import (
     blocks,
     plain_text,
 )
+from ._core.model.driver import ForkPoint
 from ._core.model.events import (
     TERMINAL,
     AgentState,
@@ -95,7 +96,6 @@ from ._core.model.events import (
     Usage,
     UsageChanged,
 )
-from ._core.model.fork_point import ForkPoint
 from ._core.model.result import Denial, Failure
 from ._core.model.state import History, Snapshot, TurnRecord
 from ._core.session.subscription import Subscription

@@ -24,9 +24,8 @@ from msgspec import Struct, ValidationError, convert, structs, to_builtins
 from ..errors import LocalProtocolError
 from ..model.choices import UnsupportedSetting
 from ..model.content import JsonObject, Text
-from ..model.driver import ModesSet, Opening, SecretsSent, Started, StartFailed
+from ..model.driver import ForkPoint, ModesSet, Opening, SecretsSent, Started, StartFailed
 from ..model.events import ErrorInfo
-from ..model.fork_point import ForkPoint
 from ..model.providers import ProviderSetting
 from ..wire.channel import Channel
 from ..wire.jsonrpc import INVALID_PARAMS, JsonRpcResponse

@@ -30,8 +30,20 @@ from .events import (
     Usage,
     cut,
 )
-from .fork_point import ForkPoint
 from .providers import ProviderSetting
+
+
+class ForkPoint(Struct, frozen=True, kw_only=True):
+    """The end of the last turn in a copy of a conversation; see `Session.fork_point`."""
+
+    messages: tuple[str, ...]
+    """The agent's ids of the messages in that turn, newest first: its answers, then all others."""
+    text: str = ""
+    """The text of the first of them."""
+    occurrence: int = 1
+    """The number of times the agent had sent exactly this text up to that point. Some agents do not
+    recognize their messages by id in another process.
+    """
 
 
 class WorktreeOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from ..errors import LocalProtocolError
 from .content import JsonObject
+from .driver import ForkPoint
 from .events import Item
 from .state import SessionState
-
-
-class ForkPoint(Struct, frozen=True, kw_only=True):
-    """The end of the last turn in a copy of a conversation; see `Session.fork_point`."""
-
-    messages: tuple[str, ...]
-    """The agent's ids of the messages in that turn, newest first: its answers, then all others."""
-    text: str = ""
-    """The text of the first of them."""
-    occurrence: int = 1
-    """The number of times the agent had sent exactly this text up to that point. Some agents do not
-    recognize their messages by id in another process.
-    """
 
 
 def check_forks(agent: str, capabilities: JsonObject, what: str = "fork") -> None:

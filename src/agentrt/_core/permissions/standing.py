@@ -45,7 +45,6 @@ from .policies import (
     policy_rules,
     with_catalogue_data,
 )
-from .words import PLANNING_TOOLS
 
 
 class OwnTools:
@@ -441,7 +440,7 @@ def is_harmless(request: PermissionRequest) -> bool:
     """True for a call that only looks, plans or delegates, as far as the agent's program shows."""
     from .request_facts import RequestFacts
     from .rules import PermissionRule, covered
-    from .words import meant_by, perhaps_meant_by
+    from .words import PLANNING_TOOLS, meant_by, perhaps_meant_by
 
     seen = RequestFacts(request)
     if request.changes:

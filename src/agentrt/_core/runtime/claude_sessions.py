@@ -20,8 +20,7 @@ from ..claude.options import ClaudeOptions
 from ..claude.sessions import StoredSession
 from ..errors import LocalProtocolError, SessionNotFound
 from ..model.content import JsonObject
-from ..model.driver import Effect, Opening
-from ..model.fork_point import ForkPoint
+from ..model.driver import Effect, ForkPoint, Opening
 from ..session.interfaces import AgentSession
 from ..session.settings import check_id, checked_folder
 from ..trio_task import check_trio

@@ -15,7 +15,7 @@ from ..._base.paths import NO_CURRENT_FOLDER, not_utf8
 from ..errors import LocalProtocolError
 from ..limits import Limits
 from ..model.content import JsonObject
-from ..model.fork_point import ForkPoint
+from ..model.driver import ForkPoint
 from ..model.providers import ProviderSetting
 from ..permissions.policies import Policy
 from ..session.budget import Budget

@@ -21,8 +21,8 @@ import trio
 from ..errors import AgentrtError, LocalProtocolError
 from ..limits import Limits
 from ..model.content import JsonObject, Prompt, blocks, check_characters
+from ..model.driver import ForkPoint
 from ..model.events import AgentState, Modes, PermissionOpened, QueueEntry, State, Task
-from ..model.fork_point import ForkPoint, fork_point
 from ..model.log import Log
 from ..model.providers import Provider, ProviderSetting
 from ..model.remembered import history_text
@@ -365,6 +365,8 @@ class Session:
         Raises `LocalProtocolError` if the id is unknown, the turn still runs, or the agent has no
         id for anything in it.
         """
+        from ..model.fork_point import fork_point  # few sessions are forked
+
         return fork_point(self.log.state, at)
 
     def send_history(self, *, most: int = 50_000) -> Turn:
