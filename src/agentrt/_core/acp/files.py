@@ -30,7 +30,6 @@ from ..limits import Limits
 from ..model.content import JsonObject
 from ..process.chosen import LAYER
 from ..project_files import protected_file
-from ..sandbox.access import AccessRefused
 from ..wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from .messages import NOT_FOUND_CODE, ReadTextFileRequest, WriteTextFileRequest
 
@@ -120,6 +119,8 @@ class Roots:
         await trio.lowlevel.checkpoint()
         if self._barrier is None or not path.startswith("/") or self._own_root_of(path):
             return
+        from ..sandbox.access import AccessRefused  # most sessions have no sandbox
+
         try:
             await self._barrier.admit(path, writing=writing)
         except AccessRefused as error:

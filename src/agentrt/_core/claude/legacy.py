@@ -13,7 +13,7 @@ is recognised as Claude Code by its `init`, the turn fails before any request is
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -40,7 +40,6 @@ from ..wire.json import encode_line
 from ..wire.lines import Lines
 from . import messages as wire
 from . import notices
-from .driver import ClaudeDriver
 from .options import ClaudeOptions, effective
 from .outcome import ResultVerdict, judge, total_cost, turn_usage
 from .questions import ask_permission, permission_response
@@ -317,34 +316,6 @@ class LegacyDriver:
                 error=verdict.error,
             )
         )
-
-
-def driver_for(
-    options: ClaudeOptions,
-    *,
-    new_key: NewKey,
-    new_uuid: Callable[[], str] | None = None,
-    extensions: Collection[str] = (),
-    line_limit: int = Limits().message_bytes,
-    files: bool = True,
-) -> ClaudeDriver | LegacyDriver:
-    """Create the driver for the dialect that `options.legacy` selects.
-
-    `files`: True if Claude's stored files can be read from this process. Raises
-    `LocalProtocolError` if `extensions` are given for the older dialect.
-    """
-    if not options.legacy:
-        return ClaudeDriver(
-            options,
-            new_key=new_key,
-            new_uuid=new_uuid,
-            extensions=extensions,
-            line_limit=line_limit,
-            files=files,
-        )
-    if extensions:
-        raise LocalProtocolError("the older dialect has no requests that could be extended")
-    return LegacyDriver(options, new_key=new_key, line_limit=line_limit)
 
 
 class _SeenBlock(Struct):

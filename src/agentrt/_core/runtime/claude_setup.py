@@ -14,16 +14,15 @@ from ..._base.nesting import LazyExitStack
 from ..agents import Agent
 from ..claude.checks import with_checks
 from ..claude.command import build_command
-from ..claude.legacy import driver_for
+from ..claude.driver import ClaudeDriver
 from ..claude.options import ClaudeOptions, check_values, effective, with_session_id
-from ..errors import RequestError
-from ..model.driver import Driver, Opening, ServiceRequested
+from ..errors import LocalProtocolError, RequestError
+from ..model.driver import Driver, Effect, Opening, ServiceRequested
 from ..permissions.policies import OWN_NAME
 from ..permissions.standing import as_claude_rules
 from ..session.host import SessionHost
 from ..session.turn import turn_of
 from ..wire.jsonrpc import METHOD_NOT_FOUND
-from .claude_sessions import KeptByClaude, stored_history, with_entry
 from .offer import (
     Offer,
     ProtocolSetup,
@@ -38,6 +37,7 @@ from .offer import (
 )
 
 if TYPE_CHECKING:
+    from ..session.interfaces import AgentSessions
     from ..session.session import Session
     from ..tools.extensions import HookTable
     from ..tools.server import InProcessConnection, InProcessServer
@@ -68,14 +68,21 @@ def set_up_claude(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup
 
     def make_driver() -> Driver:
         """Return the driver for the next process: the usual one, or the one for old versions."""
-        return driver_for(
-            options,
-            new_key=new_key,
-            new_uuid=offer.new_uuid,
-            extensions=offer.extension_methods,
-            line_limit=offer.limits.message_bytes,
-            files=agent.connect is None,
-        )
+        limit = offer.limits.message_bytes
+        if not options.legacy:
+            return ClaudeDriver(
+                options,
+                new_key=new_key,
+                new_uuid=offer.new_uuid,
+                extensions=offer.extension_methods,
+                line_limit=limit,
+                files=agent.connect is None,
+            )
+        if offer.extensions:
+            raise LocalProtocolError("the older dialect has no requests that could be extended")
+        from ..claude.legacy import LegacyDriver  # few programs are that old
+
+        return LegacyDriver(options, new_key=new_key, line_limit=limit)
 
     if offer.extensions:
         make_driver()  # reports errors in the extensions before anything is started
@@ -130,17 +137,40 @@ def set_up_claude(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup
                 )
             serve_extensions(host, session, offer)
             if agent.connect is None:  # otherwise its sessions are on the agent's machine
-                host.provide_stored_sessions(KeptByClaude(agent, offer.env))
+                host.provide_stored_sessions(partial(_kept_sessions, agent, offer.env))
             given = effective(options, opening)
             env = {**environment(agent, offer.env, project=offer.project), **given.env}
-            meant = await with_entry(opening, env)
-            for effect in await stored_history(meant, given, env):
+            meant, history = await _continued(opening, given, env)
+            for effect in history:
                 host.core.conversation.take(effect)
             yield with_session_id(meant, options, offer.new_uuid)
 
     return ProtocolSetup(
         opening, make_driver, connection(agent, offer, program), around_session, offer
     )
+
+
+def _kept_sessions(agent: Agent, env: Mapping[str, str]) -> AgentSessions:
+    """Return the sessions that Claude Code has stored. Few programs ask a session for them."""
+    from .claude_sessions import KeptByClaude
+
+    return KeptByClaude(agent, env)
+
+
+async def _continued(
+    opening: Opening, options: ClaudeOptions, env: Mapping[str, str]
+) -> tuple[Opening, list[Effect]]:
+    """Resolve the end of a fork, and return the history of an earlier session.
+
+    Without an earlier session, the modules that read transcripts are not needed. Raises
+    `LocalProtocolError` as `with_entry` does.
+    """
+    if opening.resume is None and opening.fork_at is None and not options.continue_last:
+        return opening, []
+    from .claude_sessions import stored_history, with_entry
+
+    meant = await with_entry(opening, env)
+    return meant, await stored_history(meant, options, env)
 
 
 def _hook_table(offer: Offer) -> HookTable | None:

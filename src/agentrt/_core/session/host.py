@@ -182,7 +182,7 @@ class SessionHost:
         self._services: dict[str, Service] = {}  # by method, or by the part before its slash
         self.set_tools: Callable[[Iterable[OfferedTool]], None] | None = None
         """Replaces the tools of the session's tool server; None if it has none."""
-        self.stored_sessions: AgentSessions | None = None
+        self.stored_sessions: Callable[[], AgentSessions] | None = None
         """The sessions that the agent keeps, if the agent process is not asked for them."""
         self.turn_services: dict[str, TurnService] = {}
         """Services that also get the turn that ran when the agent asked."""
@@ -276,8 +276,11 @@ class SessionHost:
         """Replace the tools of the session with this function from now on."""
         self.set_tools = set_tools
 
-    def provide_stored_sessions(self, stored: AgentSessions) -> None:
-        """Use another source than the agent process for the sessions that the agent keeps."""
+    def provide_stored_sessions(self, stored: Callable[[], AgentSessions]) -> None:
+        """Use another source than the agent process for the sessions that the agent keeps.
+
+        `stored` is called each time the sessions are asked for.
+        """
         self.stored_sessions = stored
 
     def limit_rate(self, limit: TenantRateLimit) -> None:

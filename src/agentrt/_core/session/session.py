@@ -528,7 +528,8 @@ class Session:
     @property
     def _stored_sessions(self) -> AgentSessions:
         """The source of the agent's own sessions: a source of the host, else the agent itself."""
-        return self._host.stored_sessions or AskedSessions(self._core)
+        stored = self._host.stored_sessions
+        return AskedSessions(self._core) if stored is None else stored()
 
     async def logout(self) -> None:
         """Log the user out of the agent; new sessions need a login.
