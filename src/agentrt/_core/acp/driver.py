@@ -161,7 +161,7 @@ class AcpDriver:
             self._channel, new_key, self._capabilities, held=line_limit, extensions=extensions
         )
         self._turns = AcpTurns()
-        self._stream = AcpStream(self._channel, self._settings)
+        self._stream: AcpStream = AcpStream(self._channel, self._settings)
         self._handshake: AcpHandshake | None = None
         self._ready = False
         self._calls: dict[str, int] = {}

@@ -132,7 +132,8 @@ def set_up_claude(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup
                 }
                 host.provide("mcp", partial(_serve_mcp, host, connections))
             if hooks is not None:
-                host.turn_services["hook"] = lambda asked, turn: hooks.serve(
+                serve_hook = hooks.serve
+                host.turn_services["hook"] = lambda asked, turn: serve_hook(
                     asked, turn_of(host, turn), host.wait_until_stored
                 )
             serve_extensions(host, session, offer)
