@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from agentrt import Limits
 from agentrt._core.model.life import TABLE, ProcessLife
+from agentrt._core.model.snapshot_copy import SnapshotCopy
 from agentrt.effects import (
     BlockReceived,
     CommandsSet,
@@ -182,6 +183,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.snapshots: dict[int, Snapshot] = {}
         self.fast = Viewer(talk, lossless=False)
         self.looking = Looking(talk, 1, 2)
+        self.copying = SnapshotCopy(talk.log, piece=1)
         self.slow = Viewer(talk, lossless=True)
         self.late = Viewer(talk, lossless=False)
         self.answer = ""
@@ -200,6 +202,16 @@ class AnyOrder(RuleBasedStateMachine):
         if self.turn is None:
             self.answer = ""
         self.talk.tell(effect)
+
+    # --- a copy in pieces
+
+    @rule(steps=st.integers(1, 8))
+    def copy(self, steps: int) -> None:
+        for _ in range(steps):
+            if (found := self.copying.step()) is not None:
+                assert plain(found) == plain(self.talk.log.snapshot())
+                self.copying.close()
+                self.copying = SnapshotCopy(self.talk.log, piece=steps)
 
     # --- the turn
 

@@ -484,6 +484,13 @@ async def waiting_for_rest(_: Path) -> None:
             await session.wait_idle()
 
 
+@calls("Session.full_snapshot")
+async def a_snapshot_in_steps(_: Path) -> None:
+    async with session_with(echo) as (session, _incarnations):
+        with assert_checkpoints():
+            assert await session.full_snapshot() == session.snapshot()
+
+
 @calls("RecentWire.listen")
 async def listening_to_the_wire(_: Path) -> None:
     async with session_with(echo) as (session, _agents):

@@ -122,7 +122,7 @@ class Updates:
         self._whole: dict[str, object] = {"modes": state.modes}
         if knows:
             self._whole |= {name: getattr(state, name) for name in WHOLE}
-            open = [item for item in state.items.values() if item.status not in TERMINAL]
+            open = state.open_items()
             texts = {item.id: len(state.text(item.id)) for item in open if item.type in CHUNKS}
             self._reading.texts.update(texts)
             # The client may have missed their beginning: they are sent as new ones.

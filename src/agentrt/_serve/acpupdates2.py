@@ -246,8 +246,8 @@ def _background(state: SessionState, shown: dict[str, Any]) -> list[JsonObject]:
     """Return the background work that began with a tool call which the client knows."""
     return [
         {"type": "tool_call", "toolCallId": task.item}
-        for task in state.tasks.values()
-        if task.status not in TERMINAL and task.item in shown
+        for task in state.open_tasks()
+        if task.item in shown
     ]
 
 

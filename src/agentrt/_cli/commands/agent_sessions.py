@@ -73,7 +73,7 @@ async def export(
         agent = await _agent_of(agents, config, cwd, id)
         setup = Setup(agent=agent, config=config, cwd=cwd, resume=id)
         async with setup.open(deny_all, limits=setup.limits, replay=True) as session:
-            text = exported(session.snapshot(), format)
+            text = exported(await session.full_snapshot(), format)
             await session.aclose()
     except AgentrtError as error:
         return print_error(error)

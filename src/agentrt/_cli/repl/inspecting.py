@@ -51,7 +51,7 @@ async def export(repl: Repl, argument: str) -> None:
     session = repl.session
     if session is None:
         return
-    snapshot = await repl.source.full_snapshot(session)
+    snapshot = await session.full_snapshot()
     title = re.sub(r"[^A-Za-z0-9]+", "-", snapshot.title or "conversation").strip("-").lower()
     name = argument or f"{title[:FILE_NAME_CHARS] or 'conversation'}.md"
     text = exported(snapshot, "json" if name.endswith(".json") else "markdown")

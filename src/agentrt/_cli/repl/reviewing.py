@@ -54,7 +54,7 @@ async def diff(repl: Repl, argument: str) -> None:
         patch = await session.checkpoints.diff_turns(last or len(own))
         lines = list(patched(plain(patch)))
     else:
-        lines = list(_reported(await repl.source.full_snapshot(session), last))
+        lines = list(_reported(await session.full_snapshot(), last))
     if lines:
         repl.show(lines)
     else:
@@ -87,7 +87,7 @@ async def search(repl: Repl, argument: str) -> None:
         raise UsageError("/search needs the text to find")
     if (session := repl.session) is None:
         return
-    snapshot = await repl.source.full_snapshot(session)
+    snapshot = await session.full_snapshot()
     wanted = re.compile(re.escape(argument), re.IGNORECASE)
     found = [
         _match(label, match)
@@ -146,7 +146,7 @@ async def copy_answer(repl: Repl, argument: str) -> None:
     """Run `/copy [N | code]`: copy the last answer, the Nth last one, or the last code block."""
     if (session := repl.session) is None:
         return
-    snapshot = await repl.source.full_snapshot(session)
+    snapshot = await session.full_snapshot()
     answers = _answers(snapshot.items)
     if argument == "code":
         blocks = [block for answer in answers for block in _code_blocks(answer)]

@@ -17,7 +17,6 @@ from ..._serve.remote.session import RemoteSession
 from ...agents import Agent
 from ...config import Config
 from ...errors import AgentNotFound, AgentrtError
-from ...events import Snapshot
 from ...permissions import Policy
 from ...tracing import TraceRow
 from ..exit_status import UsageError
@@ -214,16 +213,6 @@ class ServerSource(SessionSource):
         """Have the server fork the session; the error of a refusal is raised."""
         answer = await self.line.ask(c.ForkSession(id="", session=session.id, at=at))
         return structs.replace(setup, resume=str(answer.get("session")))
-
-    async def full_snapshot(self, session: SessionView) -> Snapshot:
-        """Return the complete session, including the history and the contents that are not known
-        here.
-        """
-        return (
-            await session.full_snapshot()
-            if isinstance(session, RemoteSession)
-            else session.snapshot()
-        )
 
     # --- commands
 

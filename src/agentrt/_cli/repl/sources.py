@@ -68,10 +68,6 @@ class SessionSource(ABC):
         """Return the text to show while a session is being opened."""
         return f"starting {setup.agent.name} …"
 
-    async def full_snapshot(self, session: SessionView) -> Snapshot:
-        """Return the complete state of a session."""
-        return session.snapshot()
-
     @property
     def trouble(self) -> str:
         """The reason why it cannot be reached now; empty if it can."""
@@ -108,7 +104,7 @@ class LocalSource(SessionSource):
         )
         with self.own.reporting(report) if self.own is not None else nullcontext():
             async with opening as session:
-                if setup.fork and not session.snapshot().items:  # its agent repeats nothing
+                if setup.fork and not session.log.state.item_ids:  # its agent repeats nothing
                     control = SessionControl(session)
                     control.show_history(self._copied[-session.limits.snapshot_items :])
                     await control.wait_until_stored()
@@ -116,7 +112,7 @@ class LocalSource(SessionSource):
                     if setup.stored_ref is None:
                         yield session, session.subscribe_all(), None
                     else:
-                        now = session.snapshot()
+                        now = await session.full_snapshot()
                         yield session, session.subscribe(after=now.seq), now
             if told := describe_worktree(session):
                 report(told)

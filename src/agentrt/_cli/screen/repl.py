@@ -425,7 +425,7 @@ class ScreenRepl(Repl):
         if (session := self.session) is None:
             return
         try:
-            items = (await self.source.full_snapshot(session)).items
+            items = (await session.full_snapshot()).items
         except AgentrtError as error:
             self.report_error(error)
             return

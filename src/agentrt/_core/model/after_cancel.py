@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from .content import Block, plain_text
-from .events import TERMINAL, Outcome
+from .events import Outcome
 from .remembered import collapse_spaces
 from .state import SessionState
 
@@ -174,7 +174,7 @@ def prompt_end(
 
 def _works_in_background(state: SessionState) -> bool:
     """Return True if a background task runs, which explains a turn without output."""
-    return any(task.status not in TERMINAL for task in state.tasks.values())
+    return bool(state.open_tasks())
 
 
 def _names_another(echoes: Sequence[str], prompt: str, others: Sequence[_TurnText]) -> bool:

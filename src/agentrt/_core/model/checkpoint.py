@@ -155,7 +155,7 @@ def restored(
     if head.state is not None:
         state.state = head.state
     for record in records:
-        state.turns.update((turn.id, structs.replace(turn)) for turn in record.turns)
+        state.add_turns(record.turns)
         state.add_items(record.items)
     state.permissions = {each.request: each for each in head.permissions}
     state.queue = head.queue

@@ -527,9 +527,8 @@ class Conversation:
     def _orphan_background(self) -> None:
         """Close the background work of the process that has ended."""
         self.items.close_background()
-        for task in list(self.log.state.tasks.values()):
-            if task.status not in TERMINAL:
-                self._append(TaskChanged(msgspec.structs.replace(task, status="orphaned")))
+        for task in self.log.state.open_tasks():
+            self._append(TaskChanged(msgspec.structs.replace(task, status="orphaned")))
 
     _HANDLERS: Final[Mapping[type, Callable[..., None]]] = {
         TextReceived: lambda self, effect: self.items.text_received(effect),

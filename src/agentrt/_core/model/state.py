@@ -57,6 +57,9 @@ T = TypeVar("T")
 MAX_FINISHED_TASKS: Final = 100
 """The number of finished background tasks in a snapshot of the last turns, newest first."""
 
+KEYS_PER_STEP: Final = 1024
+"""Keys of a transcript that are numbered together."""
+
 
 class TurnRecord(Struct, omit_defaults=True, kw_only=True, gc=False):
     """A turn in the snapshot. A turn without an `outcome` is running."""
@@ -175,6 +178,15 @@ class Transcript(dict[str, T]):
         self._places: dict[str, int] = {}  # of the pages, counted from the first other key
         self._sorted = True
 
+    def add(self, key: str, value: T) -> None:
+        """Set the value of a key that is new, or replace it.
+
+        New keys are numbered in groups, so that no later step has to number all of them.
+        """
+        self[key] = value
+        if len(self) - len(self._keys) >= KEYS_PER_STEP:
+            self.keys_in_order()
+
     def keys_in_order(self) -> list[str]:
         """Return the keys, the oldest first. The caller must not change the list."""
         new = list(islice(reversed(self), len(self) - len(self._keys)))
@@ -244,6 +256,7 @@ class SessionState:
         self._items: Transcript[Item] = Transcript()
         self._loose: list[str] = []  # closed items with their text still in pieces
         self._open: dict[str, None] = {}  # items that are not closed
+        self._open_turns: dict[str, None] = {}
         self._open_tasks: dict[str, None] = {}
         self.permissions: dict[str, PermissionOpened] = {}
         self.queue: list[QueueEntry] = []
@@ -299,10 +312,51 @@ class SessionState:
         known = self._items.get(item)
         return len(known.text) if known is not None else None
 
+    @property
+    def item_ids(self) -> list[str]:
+        """The ids of the items, the oldest first. The caller must not change the list."""
+        return self._items.keys_in_order()
+
+    @property
+    def turn_ids(self) -> list[str]:
+        """The ids of the turns, the oldest first. The caller must not change the list."""
+        return self._turns.keys_in_order()
+
+    def complete_item(self, id: str) -> Item:
+        """Return an item with its text so far. Raises `KeyError`."""
+        return self._complete(self._items[id])
+
+    def turn(self, id: str) -> TurnRecord:
+        """Return a turn that later events do not change. Raises `KeyError`."""
+        turn = self._turns[id]
+        return turn if turn.outcome else _copy(turn)
+
+    def open_items(self) -> list[Item]:
+        """Return the items that are not closed, in the order in which they were opened. Their texts
+        may be incomplete.
+        """
+        return [self._items[id] for id in self._open]
+
+    def open_tasks(self) -> list[Task]:
+        """Return the background tasks that have not ended."""
+        return [self.tasks[id] for id in self._open_tasks]
+
+    @property
+    def open_turns(self) -> list[str]:
+        """The ids of the turns that have not ended."""
+        return list(self._open_turns)
+
+    def add_turns(self, turns: Iterable[TurnRecord]) -> None:
+        """Append copies of turns after the existing ones."""
+        for turn in turns:
+            self._turns.add(turn.id, _copy(turn))
+            if turn.outcome is None:
+                self._open_turns[turn.id] = None
+
     def add_items(self, items: Iterable[Item]) -> None:
         """Append items unchanged after the existing ones."""
         for item in items:
-            self._items[item.id] = item
+            self._items.add(item.id, item)
             if item.status not in TERMINAL:
                 self._open[item.id] = None
 
@@ -362,11 +416,24 @@ class SessionState:
                 shown = {item.id for item in page.items}
                 left = [self._items[id] for id in self._open if id not in shown]
                 page.items[:0] = left if room is not None else map(self._complete, left)
-            newest = {
-                task.id: task for task in islice(reversed(self.tasks.values()), MAX_FINISHED_TASKS)
-            }
-            running = [self.tasks[id] for id in self._open_tasks if id not in newest]
-            tasks = [*running, *reversed(newest.values())]
+            tasks = self.latest_tasks()
+        return self.show(page, tasks, session, epoch, seq)
+
+    def latest_tasks(self) -> list[Task]:
+        """Return all open background tasks, and the finished ones among the latest.
+
+        The time taken does not depend on the number of all tasks.
+        """
+        newest = {
+            task.id: task for task in islice(reversed(self.tasks.values()), MAX_FINISHED_TASKS)
+        }
+        running = [self.tasks[id] for id in self._open_tasks if id not in newest]
+        return [*running, *reversed(newest.values())]
+
+    def show(
+        self, page: History, tasks: Iterable[Task], session: str, epoch: str, seq: int
+    ) -> Snapshot:
+        """Return a snapshot with this page as its turns and items, and with these tasks."""
         return Snapshot(
             session=session,
             epoch=epoch,
@@ -481,7 +548,8 @@ class SessionState:
 
     def _turn_started(self, event: TurnStarted) -> None:
         """Add a running turn at the end."""
-        self._turns[event.turn] = TurnRecord(id=event.turn, origin=event.origin)
+        self._turns.add(event.turn, TurnRecord(id=event.turn, origin=event.origin))
+        self._open_turns[event.turn] = None
 
     def _turn_ended(self, event: TurnEnded) -> None:
         """Complete the record of a turn in place.
@@ -490,6 +558,7 @@ class SessionState:
         """
         turn = self._turns.get(event.turn)
         if turn is not None:
+            self._open_turns.pop(event.turn, None)
             turn.outcome = event.outcome
             turn.by = event.by
             turn.who = event.who
@@ -504,7 +573,7 @@ class SessionState:
         """Add an item. Its place in the transcript is that of this event and never changes."""
         # This is the event's own object. It is never changed: an update replaces it.
         item = event.item
-        self._items[item.id] = item
+        self._items.add(item.id, item)
         if item.status not in TERMINAL:
             self._open[item.id] = None
 
@@ -634,20 +703,10 @@ def left_open(state: SessionState) -> list[Event]:
         PermissionClosed(request=request, outcome="cancelled", by="turn")
         for request in state.permissions
     ]
-    items = [
-        ItemClosed(item.id, "orphaned")
-        for item in state.items.values()
-        if item.status not in TERMINAL
-    ]
-    turns = [
-        TurnEnded(turn=turn.id, outcome="agent_died")
-        for turn in state.turns.values()
-        if turn.outcome is None
-    ]
+    items = [ItemClosed(item.id, "orphaned") for item in state.open_items()]
+    turns = [TurnEnded(turn=id, outcome="agent_died") for id in state.open_turns]
     tasks = [
-        TaskChanged(msgspec.structs.replace(task, status="orphaned"))
-        for task in state.tasks.values()
-        if task.status not in TERMINAL
+        TaskChanged(msgspec.structs.replace(task, status="orphaned")) for task in state.open_tasks()
     ]
     return [*asked, *items, *turns, *tasks]
 

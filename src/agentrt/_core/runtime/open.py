@@ -543,7 +543,7 @@ async def wait_for_rest(session: Session, limit: float | None = None) -> None:
 
 def _live(host: SessionHost) -> list[Task]:
     """Return the background tasks that have not ended."""
-    return [task for task in host.log.state.tasks.values() if task.status in LIVE]
+    return [task for task in host.log.state.open_tasks() if task.status in LIVE]
 
 
 def _add_notice(

@@ -877,7 +877,7 @@ def _copied_open(host: HostedSession, at_turn: bool) -> tuple[str, SessionOption
         raise Busy("a turn is running: fork the session when it has ended, or at an earlier turn")
     for capability in ("fork", "fork_at") if at_turn else ("fork",):
         check_forks(host.agent, session.capabilities, capability)
-    resume = session.agent_session if session.snapshot().items else None
+    resume = session.agent_session if session.log.state.item_ids else None
     return host.agent, _copied(resume, host.info().cwd, host_of(session).core.opening)
 
 

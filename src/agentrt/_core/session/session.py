@@ -27,6 +27,7 @@ from ..model.log import Log
 from ..model.providers import Provider, ProviderSetting
 from ..model.remembered import history_text
 from ..model.result import TurnResult
+from ..model.snapshot_copy import SnapshotCopy
 from ..model.state import SessionState, Snapshot
 from ..model.turn import TurnMachine
 from ..permissions.policies import PermissionRequest
@@ -240,11 +241,29 @@ class Session:
     def snapshot(self) -> Snapshot:
         """Return everything there is to show at this moment, including every turn.
 
-        Follow it with `subscribe(snapshot.seq)`. It takes some milliseconds per million events,
-        and encoding it takes much longer. `log.recent()` returns only the last turns, as viewers of
-        `agentrt.v1` get them, and `log.history(earlier)` the turns before them, page by page.
+        Follow it with `subscribe(snapshot.seq)`. No other task runs in the meantime, for some
+        milliseconds per million events: use `full_snapshot` for a long session. `log.recent()`
+        returns only the last turns, as viewers of `agentrt.v1` get them, and `log.history(earlier)`
+        the turns before them, page by page.
         """
         return self.log.snapshot()
+
+    async def full_snapshot(self) -> Snapshot:
+        """Return the same as `snapshot` in short steps, between which other tasks run.
+
+        The session may continue in the meantime: the snapshot is its state at event `seq`, the
+        newest one when this returns. Follow it with `subscribe(snapshot.seq)`. To encode it in
+        short steps as well, encode `items` and `turns` piece by piece. Cancelling it changes
+        nothing.
+        """
+        copy = SnapshotCopy(self.log)
+        try:
+            while True:
+                await trio.lowlevel.checkpoint()
+                if (found := copy.step()) is not None:
+                    return found
+        finally:
+            copy.close()
 
     @property
     def _known(self) -> SessionState:
