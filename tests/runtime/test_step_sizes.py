@@ -19,7 +19,6 @@ import pytest
 import trio
 
 import agentrt
-from agentrt._core.model.snapshot_copy import COPIED_PER_STEP
 from agentrt.store import open_store
 from agentrt.testing import FakeAgent, ScriptedAgents
 
@@ -28,7 +27,7 @@ CALLS = 60
 """Tool calls of a turn, which has two more items."""
 SHORT, LONG = 24, 72
 """Turns of the sessions that are compared."""
-assert SHORT * CALLS > COPIED_PER_STEP
+assert SHORT * CALLS > 1024  # the items of one step of `full_snapshot`
 ROUNDS = 2
 """Each operation is counted so often, since a dictionary that grows is copied now and then."""
 
