@@ -50,7 +50,7 @@ REASONS: dict[str, str] = {
         " clients/test_chunks clients/test_updates"
     ),
     "the pages or pieces of a long value are compared with the whole": (
-        "model/test_pages model/test_snapshot_copy web/test_native_previews web/test_native_files"
+        "model/test_pages web/test_native_previews web/test_native_files"
     ),
     "the values are compared with those of another language, program or document": (
         "page/test_model conformance/test_unknown test_acp_registry test_exports shown/claude"

@@ -1,4 +1,4 @@
-"""The last turns of a long session, and those before them."""
+"""The last turns of a long session, those before them, and all of them copied in steps."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agentrt._core.model.checkpoint import Checkpoints, prepend_records, restored
+from agentrt._core.model.snapshot_copy import SnapshotCopy
 from agentrt.effects import TaskSet, TextReceived, ToolCalled, UserContentReceived
 from agentrt.events import (
     History,
@@ -318,3 +319,55 @@ def test_older_keys_come_first_in_order_and_keep_the_places_of_the_others() -> N
     assert numbers.keys_in_order() == [*"abcdef"] == list(numbers)
     with pytest.raises(KeyError):
         numbers.index("g")
+
+
+# --- copies in steps; `test_any_order.py` makes some in any course of events
+
+TURNS = 20
+
+
+@pytest.mark.parametrize("piece", [1, 3, ALL])
+def test_a_copy_in_steps_includes_what_happened_between_its_steps(piece: int) -> None:
+    talk = of(*map(str, range(TURNS)))
+    talk.begin([Text("now")])
+    copy = SnapshotCopy(talk.log, piece=piece)
+    steps = 0
+    while (found := copy.step()) is None:
+        steps += 1
+        if steps < TURNS:
+            talk.tell(TextReceived(f"word {steps} "))
+        elif steps == TURNS:
+            talk.conversation.end("completed")
+        talk.step()
+    assert found == talk.log.snapshot()
+    assert steps == 0 if piece == ALL else steps > TURNS / piece
+    copy.close()
+
+
+def test_a_later_event_does_not_change_a_copy() -> None:
+    talk = of("1", "2")
+    talk.begin([Text("now")])
+    copy = SnapshotCopy(talk.log)
+    found, same = copy.step(), talk.log.snapshot()
+    talk.tell(TextReceived("more"))
+    talk.conversation.end("completed")
+    talk.step()
+    assert found == same
+
+
+def test_a_copy_includes_history_that_is_loaded_in_the_meantime() -> None:
+    talk = of(*map(str, range(TURNS)))
+    talk.state.ahead = StoredHistory(2, 2, "first")
+    copy = SnapshotCopy(talk.log, piece=2)
+    left: StoredHistory | None = StoredHistory(1, 1, "first")
+    for number in (1, 0):
+        for _ in range(3):
+            assert copy.step() is None
+        turn = TurnRecord(id=f"old{number}", origin="user", outcome="completed")
+        item = Item(id=f"older{number}", type="user", turn=turn.id, status="completed")
+        talk.state.prepend_history([turn], [item], left)
+        left = None
+    while (found := copy.step()) is None:
+        pass
+    assert found == talk.log.snapshot()
+    assert [item.id for item in found.items[:2]] == ["older0", "older1"]

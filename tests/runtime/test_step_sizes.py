@@ -1,8 +1,8 @@
 """No step of these operations does more work in a longer session.
 
 A step is the time between two checkpoints of a task, in which all other tasks wait. Its work is
-counted, not timed: in executed lines of agentrt, and in the bytes that it needs at most, because
-a copy of a long list is one line.
+counted, not timed: in executed lines of agentrt and, because a copy of a long list is one line, in
+the bytes that it needs at most. With a store, the lines alone count: its thread needs bytes, too.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from agentrt.testing import FakeAgent, ScriptedAgents
 PACKAGE = str(Path(agentrt.__file__).parent)
 CALLS = 60
 """Tool calls of a turn, which has two more items."""
-SHORT, LONG = 24, 72
+SHORT, LONG = 18, 40
 """Turns of the sessions that are compared."""
 assert SHORT * CALLS > 1024  # the items of one step of `full_snapshot`
-ROUNDS = 2
+ROUNDS = 3
 """Each operation is counted so often, since a dictionary that grows is copied now and then."""
 
 Operation = Callable[[agentrt.Session], Awaitable[object]]
@@ -191,4 +191,4 @@ async def test_no_step_grows_with_the_session(
     for name, (lines, size) in short.items():
         more_lines, more_size = long[name]
         assert more_lines < 1.2 * lines + 50, name
-        assert more_size < 1.2 * size + 4096, name
+        assert stored or more_size < 1.2 * size + 4096, name

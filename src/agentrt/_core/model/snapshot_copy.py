@@ -27,7 +27,7 @@ from .state import History, Snapshot, TurnRecord
 T = TypeVar("T")
 
 COPIED_PER_STEP: Final = 1024
-"""Items that one step copies at most, and also turns; and the events that it processes."""
+"""Items that one step copies at most, and also turns, in a session without new events."""
 
 
 class SnapshotCopy:
@@ -36,7 +36,8 @@ class SnapshotCopy:
     def __init__(self, log: Log, *, piece: int = COPIED_PER_STEP) -> None:
         """Start at the newest event of `log`.
 
-        `piece`: the maximum number of items, turns and events that one step processes each.
+        `piece`: the number of items, and of turns, that one step copies. A step copies one more for
+        each event since the last one, so that a busy session does not grow faster than its copy.
         """
         self._log = log
         self._piece = piece
@@ -47,22 +48,22 @@ class SnapshotCopy:
         """Begin with the oldest item. Done again if earlier history is loaded from a store."""
         state = self._log.state
         self._ahead = state.ahead
-        self._items = _Copied(state.complete_item, _is_final_item, self._piece)
-        self._turns = _Copied(state.turn, _is_final_turn, self._piece)
+        self._items = _Copied(state.complete_item, _is_final_item)
+        self._turns = _Copied(state.turn, _is_final_turn)
 
     def step(self) -> Snapshot | None:
         """Copy the next piece. Returns the snapshot once everything is copied."""
         log, state = self._log, self._log.state
         if state.ahead is not self._ahead:
             self._restart()
+        most = self._piece + self._follow()
         items, turns = self._items, self._turns
         item_ids, turn_ids = state.item_ids, state.turn_ids
         if not (
-            self._follow()
-            and items.copy(item_ids)
-            and turns.copy(turn_ids)
-            and items.refresh(item_ids)
-            and turns.refresh(turn_ids)
+            items.copy(item_ids, most)
+            and turns.copy(turn_ids, most)
+            and items.refresh(item_ids, most)
+            and turns.refresh(turn_ids, most)
         ):
             return None
         earlier = item_ids[0] if state.ahead is not None and item_ids else None
@@ -73,43 +74,41 @@ class SnapshotCopy:
         """Stop following the log."""
         self._cursor.close()
 
-    def _follow(self) -> bool:
-        """Note the changes since the last step. Returns True if there are no more."""
-        for _ in range(self._piece):
-            match self._cursor.pop():
-                case None:
-                    return True
-                case ItemDelta() | ItemUpdated() | ItemClosed() as event:
+    def _follow(self) -> int:
+        """Note the changes since the last step, and return the number of their events."""
+        count = 0
+        while (event := self._cursor.pop()) is not None:
+            count += 1
+            match event:
+                case ItemDelta() | ItemUpdated() | ItemClosed():
                     self._items.changed(event.item)
-                case ItemOpened() as event:
+                case ItemOpened():
                     self._items.changed(event.item.id)
-                case TurnStarted() | TurnEnded() as event:
+                case TurnStarted() | TurnEnded():
                     self._turns.changed(event.turn)
                 case _:
                     pass
-        return False
+        return count
 
 
 class _Copied(Generic[T]):
     """The copies of values with ids, in their order."""
 
-    def __init__(self, copy: Callable[[str], T], is_final: Callable[[T], bool], piece: int) -> None:
+    def __init__(self, copy: Callable[[str], T], is_final: Callable[[T], bool]) -> None:
         """`copy` returns a copy of the value with an id.
 
-        `is_final` is true for values that hardly ever change. `piece` is the maximum number of
-        values that are copied in one step.
+        `is_final` is true for values that hardly ever change.
         """
         self.values: list[T] = []
         self._places: dict[str, int] = {}  # of values that were not final
         self._changed: dict[str, None] = {}
         self._copy = copy
         self._is_final = is_final
-        self._piece = piece
 
-    def copy(self, ids: list[str]) -> bool:
-        """Copy the next values. Returns True if no more are left."""
+    def copy(self, ids: list[str], most: int) -> bool:
+        """Copy the next values, at most `most`. Returns True if no more are left."""
         start = len(self.values)
-        for place, id in enumerate(ids[start : start + self._piece], start):
+        for place, id in enumerate(ids[start : start + most], start):
             value = self._copy(id)
             self.values.append(value)
             self._changed.pop(id, None)
@@ -121,16 +120,16 @@ class _Copied(Generic[T]):
         """Note that a value has changed: it is copied again, if it is copied already."""
         self._changed[id] = None
 
-    def refresh(self, ids: list[str]) -> bool:
-        """Copy values again that have changed. Returns True if no more are left."""
-        for _ in range(min(len(self._changed), self._piece)):
+    def refresh(self, ids: list[str], most: int) -> bool:
+        """Copy at most `most` changed values again. Returns True if no more are left."""
+        for _ in range(min(len(self._changed), most)):
             id, _ = self._changed.popitem()
             place = self._places.get(id)
-            if place is None:
-                if id not in ids:
-                    continue  # states ignore events about unknown items and turns
-                place = ids.index(id)
-            self.values[place] = self._copy(id)
+            if place is not None:
+                self.values[place] = self._copy(id)
+            elif id in ids:
+                self.values[ids.index(id)] = self._copy(id)
+                break  # such a change is rare, and a search is long: one in a step
         return not self._changed
 
 
