@@ -27,7 +27,6 @@ from ..model.log import Log
 from ..model.providers import Provider, ProviderSetting
 from ..model.remembered import history_text
 from ..model.result import TurnResult
-from ..model.snapshot_copy import SnapshotCopy
 from ..model.state import SessionState, Snapshot
 from ..model.turn import TurnMachine
 from ..permissions.policies import PermissionRequest
@@ -256,6 +255,8 @@ class Session:
         short steps as well, encode `items` and `turns` piece by piece. Cancelling it changes
         nothing.
         """
+        from ..model.snapshot_copy import SnapshotCopy  # few sessions are copied
+
         copy = SnapshotCopy(self.log)
         try:
             while True:
