@@ -12,13 +12,16 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from .model.log import Log
 from .process.inherited import has_secret_name
 
 if TYPE_CHECKING:
     from .trace.redact import Redaction
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 LOG_FIELDS: Final = ("session", "agent", "turn", "seq")
 """Attributes of a log record that identify its session, as far as they are known."""
@@ -103,6 +106,14 @@ class LogScope:
         block.
         """
         return _Entered(self)
+
+    def call(self, function: Callable[[T], R], argument: T) -> R:
+        """Call a function of the program as this scope, and return its result."""
+        token = _current.set(self)
+        try:
+            return function(argument)
+        finally:
+            _current.reset(token)
 
     def say(
         self,

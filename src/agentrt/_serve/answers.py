@@ -16,7 +16,7 @@ from ..errors import (
     SessionNotFound,
     StoreError,
 )
-from ..jsonrpc import METHOD_NOT_FOUND, encode_line
+from ..jsonrpc import METHOD_NOT_FOUND, encode
 from ..lowlevel import CommandFields, CommandRefused
 
 logger = logging.getLogger("agentrt.server")
@@ -26,11 +26,6 @@ DATA_BYTES: Final = 16 * 1024
 """Maximum characters of an error's message, and bytes of its data: an agent may have written both,
 and answers are remembered. Larger data is left out.
 """
-
-
-def encode(frame: object) -> bytes:
-    """Encode a frame."""
-    return encode_line(frame)[:-1]
 
 
 def pack(**fields: Any) -> bytes:

@@ -38,6 +38,11 @@ frame.
 EVENT_FRAME_BYTES: Final = 200
 """Bytes of the frame of an event, as estimated without encoding it."""
 
+EVENT_FRAME: Final = b'%b%d%b,"event":%b}'
+"""The frame of an event: its head, its number, `since` if it stands for several events, and the
+event.
+"""
+
 MERGED_EVENTS: Final = 100
 """Number of events that are sent one by one if a viewer lacks no more. Of more events, the pieces
 of a text are merged.
@@ -107,6 +112,7 @@ class Feed:
         """True when the session is closed: no more events follow."""
         self._keep = limits.viewer_outbox_bytes
         self._snapshot_bytes = limits.snapshot_bytes
+        self._most_text_chars = max(self.previews.most_text_chars, self._snapshot_bytes)
         self._schedule = schedule
         self._due = self._notified_at = -math.inf
         self._overtaken_at = 0.0
@@ -137,15 +143,14 @@ class Feed:
     def publish(self, now: float) -> None:
         """Note new events: notify waiting viewers, immediately or after their common pause."""
         self.changed_at = now
+        if self.waiting:
+            due = max(self._due - EARLY_S, self._notified_at + MIN_PACE_S)
+            if now >= due:
+                self.notify(now)
+                return
+            self._schedule(self.notify, due)
         if self.viewers and self.log.seq - self._newest > UNENCODED_EVENTS:
             self._catch_up()
-        if not self.waiting:
-            return
-        due = max(self._due - EARLY_S, self._notified_at + MIN_PACE_S)
-        if now >= due:
-            self.notify(now)
-        else:
-            self._schedule(self.notify, due)
 
     def notify(self, now: float) -> None:
         """Notify the waiting viewers."""
@@ -226,14 +231,14 @@ class Feed:
 
     def long(self, seq: int) -> bool:
         """True if a snapshot would be smaller than the events after `seq`, which must be kept."""
-        left = self._frames[self._place(seq) :]
+        left = self._frames[bisect_right(self._seqs, seq) :]
         size = sum(len(frame) if isinstance(frame, bytes) else EVENT_FRAME_BYTES for frame in left)
         return self.weight < size
 
     def keeps(self, seq: int) -> bool:
         """True if the events after `seq` are still kept."""
         self._catch_up()
-        place = self._place(seq)
+        place = bisect_right(self._seqs, seq)
         return seq == (self._seqs[place - 1] if place else self._before)
 
     def take(self, seq: int, frames: list[bytes], count: int, size: int) -> tuple[int, int]:
@@ -242,14 +247,18 @@ class Feed:
         Adds up to `count` frames of `size` bytes together, but at least one. Returns the number of
         the last event, and the bytes added.
         """
-        start = index = self._place(seq)
+        start = index = bisect_right(self._seqs, seq)
         end = min(len(self._frames), start + count)
         added = 0
         while index < end and (index == start or added < size):
             frame = self._frames[index]
             if not isinstance(frame, bytes):
                 before = self._seqs[index - 1] if index else self._before
-                frame = self._frames[index] = self._encode(before, self._seqs[index], frame)
+                number = self._seqs[index]
+                # Most events stand for one number, and are sent without `since`.
+                since = b"" if before == number - 1 else b',"since":%d' % before
+                event = self.previews.event(frame)
+                frame = self._frames[index] = EVENT_FRAME % (self._head, number, since, event)
                 self._size += len(frame)
             frames.append(frame)
             added += len(frame)
@@ -262,12 +271,13 @@ class Feed:
         """
         if self.over:
             return None
-        if seq != self._common[0] or self._common[1] != self.log.seq:
+        newest = self.log.seq
+        if seq != self._common[0] or newest != self._common[1]:
             if seq is None or not self.keeps(seq):
                 return None
             parts: list[bytes] = []
             known, _ = self.take(seq, parts, BATCH_EVENTS, BATCH_BYTES)
-            if known != self.log.seq or not parts:
+            if known != newest or not parts:
                 return None
             text = parts[0] if len(parts) == 1 else b"[" + b",".join(parts) + b"]"
             self._common = (seq, known, text)
@@ -300,10 +310,6 @@ class Feed:
         """The number of the last event in the frames."""
         return self._seqs[-1] if self._seqs else self._before
 
-    def _place(self, seq: int) -> int:
-        """Return the index of the frame with the event after `seq`."""
-        return bisect_right(self._seqs, seq)
-
     def _catch_up(self) -> None:
         """Take the events logged since the last call."""
         last = self._newest
@@ -322,13 +328,17 @@ class Feed:
             events, seqs = merged(events, seqs)
         self._frames += self._shortened(events)
         self._seqs += seqs
-        self._cut()
+        if self._size > self._keep or len(self._frames) > KEPT_FRAMES:
+            self._cut()
 
-    def _shortened(self, events: Sequence[Event]) -> list[Event]:
+    def _shortened(self, events: Sequence[Event]) -> Sequence[Event]:
         """Replace long pieces of text, the last of which were just added, by the text's end."""
-        most = max(self.previews.most_text_chars, self._snapshot_bytes)
-        if all(not isinstance(e, ItemDelta) or len(e.text) <= most for e in events):
-            return list(events)
+        most = self._most_text_chars
+        for event in events:
+            if isinstance(event, ItemDelta) and len(event.text) > most:
+                break
+        else:
+            return events
         ends: dict[str, int] = {}
         short: list[Event] = []
         for event in reversed(events):
@@ -343,16 +353,15 @@ class Feed:
         return short
 
     def _cut(self) -> None:
-        """Drop the oldest frames if they are too large or too many, down to three quarters so that
+        """Drop the oldest frames, which are too large or too many, down to three quarters so that
         it is rare; never the last one.
         """
         drop, left, size = 0, len(self._frames), self._size
-        if size > self._keep or left > KEPT_FRAMES:
-            while (size > self._keep * 3 // 4 or left > KEPT_FRAMES * 3 // 4) and left > 1:
-                frame = self._frames[drop]
-                size -= len(frame) if isinstance(frame, bytes) else 0
-                drop += 1
-                left -= 1
+        while (size > self._keep * 3 // 4 or left > KEPT_FRAMES * 3 // 4) and left > 1:
+            frame = self._frames[drop]
+            size -= len(frame) if isinstance(frame, bytes) else 0
+            drop += 1
+            left -= 1
         if drop:
             self._before, self._size = self._seqs[drop - 1], size
             del self._frames[:drop], self._seqs[:drop]
@@ -366,7 +375,10 @@ class Feed:
         wanted = self._shortened(events)[: self._before - seq]
         if not wanted:
             return False  # `seq` is among merged events
-        older = [self._encode(n - 1, n, event) for n, event in enumerate(wanted, seq + 1)]
+        older = [
+            EVENT_FRAME % (self._head, n, b"", self.previews.event(event))
+            for n, event in enumerate(wanted, seq + 1)
+        ]
         size = sum(map(len, older))
         if self._size + size > self._keep:
             return False
@@ -375,15 +387,6 @@ class Feed:
         self._before = seq
         self._size += size
         return True
-
-    def _encode(self, before: int, seq: int, event: Event) -> bytes:
-        """Encode an event as a frame. Without a gap before it, `since` is left out, as most events
-        have none.
-        """
-        encoded = self.previews.event(event)
-        if before == seq - 1:
-            return b'%b%d,"event":%b}' % (self._head, seq, encoded)
-        return b'%b%d,"since":%d,"event":%b}' % (self._head, seq, before, encoded)
 
 
 def merged(events: Sequence[Event], seqs: Sequence[int]) -> tuple[list[Event], list[int]]:

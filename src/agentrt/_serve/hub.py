@@ -40,9 +40,9 @@ from .._public import Runtime, Session, SessionInfo
 from ..agents import AgentInfo
 from ..errors import SessionNotFound, StoreError, StoreUnavailable
 from ..hosting import RuntimeHost, SessionControl, runtime_host
+from ..jsonrpc import encode
 from ..lowlevel import CommandFields, CommandRefused, Log, SessionState, Steps
 from ..store import CommandAnswer, StoreStatus
-from .answers import encode
 from .client import AnswerRoom, Client
 from .feed import BYTE_COST_S, FRAME_COST_S, MAX_PACE_S, PACE_RATIO, Feed
 from .files import FileFinder, FileViewer

@@ -24,9 +24,10 @@ from msgspec.structs import asdict
 
 from .._version import __version__
 from ..errors import AgentrtError
+from ..jsonrpc import encode
 from ..lowlevel import CommandFields, CommandRefused, Steps
 from . import commands as c
-from .answers import ack, as_refusal, encode, refusal
+from .answers import ack, as_refusal, refusal
 from .client import Client, encoded_offers
 from .commands import Beat, Hello, Malformed, decode
 from .feed import BATCH_BYTES, BATCH_EVENTS, Feed

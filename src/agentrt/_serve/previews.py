@@ -24,7 +24,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from ..events import (
     CommandsChanged,
@@ -43,8 +43,8 @@ from ..events import (
     TaskChanged,
     TurnEnded,
 )
+from ..jsonrpc import encode
 from ..lowlevel import CommandFields, CommandRefused, Log
-from .answers import encode
 from .native_frames import ContentResult
 
 OBJECT_PREVIEWS: Final = 4
@@ -96,7 +96,7 @@ def weight(value: object, most: int) -> int:
             size += len(each)
         elif isinstance(each, Struct):
             size += MEMBER_CHARS
-            stack += [getattr(each, name) for name in each.__struct_fields__]
+            stack += astuple(each)
         elif isinstance(each, dict | list | tuple):
             size += MEMBER_CHARS * len(each)
             if size <= most:

@@ -88,7 +88,7 @@ class Wire(trio.abc.Stream):
             return
         self._closed = parts[0][0] == FIN_BIT | CLOSE_OPCODE
         out = 0
-        if self._socket is not None and self.written:
+        if self._socket is not None and not self._waiting and not self._writing:
             # There is nearly always room, and waking the pump costs ten times as much.
             try:
                 out = os.writev(self._socket.fileno(), parts)

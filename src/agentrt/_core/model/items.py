@@ -26,13 +26,13 @@ over.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
 from msgspec import UNSET, Struct, structs
 
-from .content import Block, JsonObject, TerminalRef
+from .content import Block, JsonObject, TerminalRef, ToolContent
 from .driver import (
     BlockReceived,
     DecisionRequested,
@@ -433,7 +433,7 @@ class Items:
             return
         if call is not None and effect.opens and not self._is_same(call, effect):
             call = None
-        if not effect.replay and not self._admits(effect):
+        if not effect.replay and not self.admits and not self._admits(effect):
             if call is None:
                 self._remember_hidden(effect.id)
         elif call is None or not call.item:
@@ -504,7 +504,8 @@ class Items:
             self._detached[effect.id] = root
         elif not effect.replay:
             self._detached.pop(effect.id, None)  # the id is used again
-        self._place_terminals(call, effect)
+        if effect.content:
+            self._place_terminals(call, effect.content)
         if effect.append is not UNSET:
             self._append(ItemDelta(call.item, effect.append))
         if status in TERMINAL:
@@ -539,7 +540,8 @@ class Items:
                 patch["status"] = status
         if patch:
             self._append(ItemUpdated(call.item, patch))
-            self._place_terminals(call, effect)
+            if effect.content:
+                self._place_terminals(call, effect.content)
         if effect.append is not UNSET and call.status != "denied":
             self._append(ItemDelta(call.item, effect.append))
         if closes:
@@ -575,9 +577,9 @@ class Items:
         elif item in self._open:
             self._append(ItemDelta(item, text))
 
-    def _place_terminals(self, call: _ShownCall, effect: ToolCalled) -> None:
+    def _place_terminals(self, call: _ShownCall, content: Iterable[ToolContent]) -> None:
         """Assign terminals to the tool call that shows them, and append their earlier output."""
-        for part in effect.content or ():
+        for part in content:
             if (
                 isinstance(part, TerminalRef)
                 and (call.turn is not None or call.root is not None)
@@ -597,7 +599,7 @@ class Items:
         The answer is `cancelled` in that case. `decided`: the question will be resolved in the same
         step.
         """
-        if not effect.background and not self._admit(False):
+        if not effect.background and not self.admits and not self._admit(False):
             if effect.tool_call is not None and effect.tool_call not in self._calls:
                 self._remember_hidden(effect.tool_call)
             return False
@@ -660,8 +662,10 @@ class Items:
     @property
     def waits(self) -> bool:
         """True if the turn has an open question or waits for a client to run a tool."""
-        asks = any(not ask.request.background for ask in self._asks.values())
-        return asks or bool(self._waiting)
+        for ask in self._asks.values():
+            if not ask.request.background:
+                return True
+        return bool(self._waiting)
 
     def open_call(self, id: str) -> str | None:
         """Return the item that shows the agent's call, if it is open."""

@@ -266,7 +266,8 @@ class Log:
 
     def since(self, seq: int) -> list[Event]:
         """Return the events after `seq`; the caller may merge them. Raises `EventsExpired`."""
-        self._fold()
+        if self._new:
+            self._fold()
         if seq < self._first - 1 or seq > self._seq:
             raise EventsExpired(seq)
         return self._events[seq - self._first + 1 :]

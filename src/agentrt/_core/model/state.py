@@ -769,9 +769,7 @@ def updated_item(item: Item, patch: JsonObject) -> Item:
 
 def _typed(patch: JsonObject, forms: JsonObject) -> JsonObject:
     """Convert a patch that came as JSON: replace lists of plain objects with tuples of structs."""
-    typed = {
-        name: msgspec.convert(patch[name], form)
-        for name, form in forms.items()
-        if isinstance(patch.get(name), list)
-    }
-    return {**patch, **typed} if typed else patch
+    for name, form in forms.items():
+        if isinstance(patch.get(name), list):
+            patch = {**patch, name: msgspec.convert(patch[name], form)}
+    return patch

@@ -550,13 +550,13 @@ def _takes_request(policy: Callable[..., object]) -> bool:
 def for_agent(policy: Policy, agent: Agent) -> Policy:
     """Wrap a policy for one agent.
 
-    Its requests are completed from the catalogue (`with_catalogue_data`), and its return value is
-    checked.
+    Its requests are completed from the catalogue (`with_catalogue_data`). Its return value is not
+    checked; see `given`.
     """
 
     def decide(request: PermissionRequest) -> Decision | Awaitable[Decision]:
-        """Complete the request from the catalogue, and check the result of the policy."""
-        return given(policy, policy(with_catalogue_data(request, agent)))
+        """Complete the request from the catalogue, and call the policy."""
+        return policy(with_catalogue_data(request, agent))
 
     decide.__qualname__ = getattr(policy, "__qualname__", None) or repr(policy)
     decide.__wrapped__ = policy  # type: ignore[attr-defined]

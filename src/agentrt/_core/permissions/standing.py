@@ -42,6 +42,7 @@ from .policies import (
     check_policy,
     deny_all,
     for_agent,
+    given,
     policy_rules,
     with_catalogue_data,
 )
@@ -517,7 +518,7 @@ async def decide(
         request = structs.replace(request, tool=f"mcp__{OWN_NAME}__{own_tool}")
     if (decided := own.decide(request)) is not None:
         return decided
-    decision = for_agent(policy, agent)(request)
+    decision = given(policy, for_agent(policy, agent)(request))
     if not isinstance(decision, Decision):
         decision = await decision
     return check_decision(policy, decision)

@@ -1225,6 +1225,9 @@ class SessionCore:
         question first. After the call is shown, the tripwire can end the turn for a call that was
         made although a rule forbids it.
         """
+        if not self.standing.refuses:  # no rule can apply to it
+            self.conversation.items.tool_called(effect)
+            return
         if (refused := self.tripwire.refused_by_agent(effect)) is not None:
             self.questions.show_denied(*refused)
         self.conversation.items.tool_called(effect)

@@ -197,7 +197,7 @@ class OpenQuestions:
         key, limit = effect.key, self._limit
         effect.options = self._standing.offered(effect, self._conversation.log.state.modes)
         self._tripwire.asked(effect)
-        turn = self._core.turn
+        turn = self._conversation.turn
         until = lifetime_of(turn, background=effect.background)
         late = not effect.background and turn is not None and turn.cancelling
         decision = Ask() if late else self._consult(effect)
@@ -267,7 +267,7 @@ class OpenQuestions:
             reason=denied.message,
             rule=denied.rule,
         )
-        turn = None if call.background else self._core.turn
+        turn = None if call.background else self._conversation.turn
         item = None if opened is None else opened.item
         denial = Denial(title=call.title, by="policy", reason=denied.message, item=item)
         _record_denial(turn, denial)
@@ -279,15 +279,15 @@ class OpenQuestions:
         """
         if self._conversation.items.questions >= MAX_OPEN_QUESTIONS:
             return Deny(f"{MAX_OPEN_QUESTIONS} questions are open already")
-        turn = self._core.turn
+        turn = self._conversation.turn
         request = request_of(effect, cwd=self._cwd)
         try:
             if (decided := self._own_tools.decide(request)) is not None:
                 return decided
             if self._policy is None:
                 return Ask() if turn is not None and turn.attended else Deny()
-            with self._core.scope.of(None if turn is None else turn.id).entered():
-                decision = given(self._policy, self._policy(request))
+            scope = self._core.scope.of(None if turn is None else turn.id)
+            decision = given(self._policy, scope.call(self._policy, request))
             if effect.subject and is_sweeping(decision):
                 return (
                     Ask() if turn is not None and turn.attended else Deny(BOUNDARY, rule="boundary")
@@ -317,7 +317,7 @@ class OpenQuestions:
             if isinstance(decision, Ask):
                 if self._policy is not None:
                     self._asks[key] = decision.rule
-                turn = None if request.background else self._core.turn
+                turn = None if request.background else self._conversation.turn
                 # Without a policy the turn's own reader is asked; that time counts for the turn.
                 if turn is not None and self._policy is not None and turn.hard_left is None:
                     self._core.pause(turn)
@@ -334,8 +334,11 @@ class OpenQuestions:
     @property
     def asks_person(self) -> bool:
         """True if the policy left an open question of the turn to a person."""
-        requests = map(self._conversation.items.open_request, self._asks)
-        return any(each is not None and not each.background for each in requests)
+        for key in self._asks:
+            request = self._conversation.items.open_request(key)
+            if request is not None and not request.background:
+                return True
+        return False
 
     def expired(self, key: str) -> None:
         """Close a question that was not answered in time."""
@@ -407,7 +410,7 @@ class OpenQuestions:
         Does nothing if there is a policy: it has decided that another party answers.
         """
         items = self._conversation.items
-        if self._policy is not None or turn is not self._core.turn or not items.questions:
+        if self._policy is not None or turn is not self._conversation.turn or not items.questions:
             return
         for each in [key] if key is not None else items.open_requests():
             self.reject_if_open(each)
@@ -434,7 +437,7 @@ class OpenQuestions:
         rule = self._asks.pop(key, "") or rule
         if request.orphaned and answer.option is not None:
             self._core.prompt_agent(decided_words(request, answer, denied=denied))
-        turn = None if request.background else self._core.turn
+        turn = None if request.background else self._conversation.turn
         effects: list[Effect] = []
         stores = self._conversation.log.persister is not None
         waits = stores and not denied and not request.orphaned

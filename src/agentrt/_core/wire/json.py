@@ -87,15 +87,26 @@ def repair(line: bytes | bytearray) -> bytes:
         raise _refusal(error, line) from error
 
 
-def encode_line(message: object) -> bytes:
-    """Encode one line of newline-delimited JSON.
+def encode(message: object) -> bytes:
+    """Encode a message as JSON, without a newline.
 
     Lone surrogates, which occur in file names, become U+FFFD.
     """
     try:
+        return _encoder.encode(message)
+    except UnicodeEncodeError:
+        return _encoder.encode(without_surrogates(msgspec.to_builtins(message)))
+
+
+def encode_line(message: object) -> bytes:
+    """Encode one line of newline-delimited JSON.
+
+    Lone surrogates become U+FFFD, as in `encode`.
+    """
+    try:
         return _encoder.encode(message) + b"\n"
     except UnicodeEncodeError:
-        return _encoder.encode(without_surrogates(msgspec.to_builtins(message))) + b"\n"
+        return encode(message) + b"\n"
 
 
 def without_surrogates(value: Any) -> Any:
