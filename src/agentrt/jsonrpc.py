@@ -15,7 +15,7 @@ arrives. An answer to an unknown id, or a second one, is reported and not taken 
 request's.
 """
 
-from ._core.wire.json import decode, decode_strictly, encode, encode_line, lenient
+from ._core.wire.json import decode, decode_strictly, encode_json, encode_line, lenient
 from ._core.wire.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -55,7 +55,7 @@ __all__ = [
     "notification_line",
     "result_line",
     "error_line",
-    "encode",
+    "encode_json",
     "encode_line",
     # matching answers with requests
     "OutstandingCalls",

@@ -16,7 +16,7 @@ from ..errors import (
     SessionNotFound,
     StoreError,
 )
-from ..jsonrpc import METHOD_NOT_FOUND, encode
+from ..jsonrpc import METHOD_NOT_FOUND, encode_json
 from ..lowlevel import CommandFields, CommandRefused
 
 logger = logging.getLogger("agentrt.server")
@@ -30,7 +30,7 @@ and answers are remembered. Larger data is left out.
 
 def pack(**fields: Any) -> bytes:
     """Encode a frame with these fields."""
-    return encode(fields)
+    return encode_json(fields)
 
 
 def ack(id: str, fields: CommandFields) -> bytes:

@@ -40,7 +40,7 @@ from .._public import Runtime, Session, SessionInfo
 from ..agents import AgentInfo
 from ..errors import SessionNotFound, StoreError, StoreUnavailable
 from ..hosting import RuntimeHost, SessionControl, runtime_host
-from ..jsonrpc import encode
+from ..jsonrpc import encode_json
 from ..lowlevel import CommandFields, CommandRefused, Log, SessionState, Steps
 from ..store import CommandAnswer, StoreStatus
 from .client import AnswerRoom, Client
@@ -422,7 +422,7 @@ class Hub:
     def list_frame(self) -> bytes:
         """Return the list of sessions as a frame."""
         if self._list is None:
-            self._list = encode(SessionsFrame(self.sessions()))
+            self._list = encode_json(SessionsFrame(self.sessions()))
         return self._list
 
     def store_frame(self) -> bytes | None:
@@ -710,4 +710,4 @@ def _listed(state: SessionState, session: Session | None) -> tuple[object, ...]:
 
 
 def _store_frame(status: StoreStatus) -> bytes:
-    return encode(StoreFrame(status.state, status.since, status.message))
+    return encode_json(StoreFrame(status.state, status.since, status.message))

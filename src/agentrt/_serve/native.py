@@ -24,7 +24,7 @@ from msgspec.structs import asdict
 
 from .._version import __version__
 from ..errors import AgentrtError
-from ..jsonrpc import encode
+from ..jsonrpc import encode_json
 from ..lowlevel import CommandFields, CommandRefused, Steps
 from . import commands as c
 from .answers import ack, as_refusal, refusal
@@ -179,7 +179,7 @@ class NativeViewer(Viewer):
 
     def _ready(self) -> bytes:
         """Return the answer to `hello`."""
-        return encode(
+        return encode_json(
             ReadyFrame(
                 server=f"agentrt/{__version__}",
                 role=self.role,
@@ -443,7 +443,7 @@ class NativeViewer(Viewer):
             for feed, seq in self._places.items()
             if seq is not None
         }
-        return encode(BeatFrame(known))
+        return encode_json(BeatFrame(known))
 
 
 NATIVE: Final = ServedDialect("/ws", "agentrt.v1", NativeViewer, says_closing=True)

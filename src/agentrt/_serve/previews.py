@@ -43,7 +43,7 @@ from ..events import (
     TaskChanged,
     TurnEnded,
 )
-from ..jsonrpc import encode
+from ..jsonrpc import encode_json
 from ..lowlevel import CommandFields, CommandRefused, Log
 from .native_frames import ContentResult
 
@@ -285,10 +285,10 @@ class Previews:
     def event(self, event: Event) -> bytes:
         """Encode an event."""
         if not isinstance(event, PermissionOpened):
-            frame = encode(event)
+            frame = encode_json(event)
             if len(frame) <= 2 * self._preview_chars or isinstance(event, ItemDelta):
                 return frame
-        return encode(self._short(event))
+        return encode_json(self._short(event))
 
     def _short(self, event: Event) -> Json:
         """Return the form of an event for a client: whole, or with long texts cut.
@@ -348,9 +348,9 @@ class Previews:
                 fields[name] = self._section(name, fields[name])
         room = CharBudget(SECTION_PREVIEWS * self._preview_chars)  # for others that are open
         shown = [
-            items.get(each.id) or encode(self.item(each, room=room)) for each in fields.pop("items")
+            items.get(each.id) or encode_json(self.item(each, room=room)) for each in fields.pop("items")
         ]
-        return encode(fields)[:-1] + b',"items":[' + b",".join(shown) + b"]}"
+        return encode_json(fields)[:-1] + b',"items":[' + b",".join(shown) + b"]}"
 
     def _section(self, name: str, values: Iterable[Any]) -> list[Json]:
         """Shorten the entries of the queue, the tasks or the turns, with one budget for all of
@@ -403,7 +403,7 @@ class Previews:
         if value is None:
             raise _missing(at)
         json = not isinstance(value, str)
-        text = encode(value).decode() if json else value
+        text = encode_json(value).decode() if json else value
         self._asked = (at, root, text, json)
         return text, json
 
@@ -435,7 +435,7 @@ class EncodedItems:
 
     def take(self, item: Item) -> bool:
         """Encode one more item. Returns False if there was too little room for it."""
-        frame = self.encoded[item.id] = encode(self._previews.item(item))
+        frame = self.encoded[item.id] = encode_json(self._previews.item(item))
         self._left_bytes -= len(frame)
         return self._left_bytes >= 0
 
@@ -469,7 +469,7 @@ def _json_cut(value: Json, at: str | None) -> Cut:
     """Return the cut of a value that is sent as JSON text; its length is that of the
     encoded value.
     """
-    return Cut(at=at or "", chars=len(encode(value).decode()), json=True)
+    return Cut(at=at or "", chars=len(encode_json(value).decode()), json=True)
 
 
 def _missing(at: str) -> CommandRefused:

@@ -540,8 +540,7 @@ class Items:
                 patch["status"] = status
         if patch:
             self._append(ItemUpdated(call.item, patch))
-            if effect.content:
-                self._place_terminals(call, effect.content)
+            self._place_terminals(call, effect.content or ())
         if effect.append is not UNSET and call.status != "denied":
             self._append(ItemDelta(call.item, effect.append))
         if closes:

@@ -87,7 +87,7 @@ def repair(line: bytes | bytearray) -> bytes:
         raise _refusal(error, line) from error
 
 
-def encode(message: object) -> bytes:
+def encode_json(message: object) -> bytes:
     """Encode a message as JSON, without a newline.
 
     Lone surrogates, which occur in file names, become U+FFFD.
@@ -101,12 +101,12 @@ def encode(message: object) -> bytes:
 def encode_line(message: object) -> bytes:
     """Encode one line of newline-delimited JSON.
 
-    Lone surrogates become U+FFFD, as in `encode`.
+    Lone surrogates become U+FFFD, as in `encode_json`.
     """
     try:
         return _encoder.encode(message) + b"\n"
     except UnicodeEncodeError:
-        return encode(message) + b"\n"
+        return encode_json(message) + b"\n"
 
 
 def without_surrogates(value: Any) -> Any:

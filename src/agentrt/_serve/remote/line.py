@@ -28,7 +28,7 @@ from ...errors import (
     StoreUnavailable,
 )
 from ...events import Event, JsonObject, Snapshot
-from ...jsonrpc import encode
+from ...jsonrpc import encode_json
 from .. import commands as c
 from ..address import ServerAddress
 from ..dial import Unreachable, dial
@@ -150,7 +150,7 @@ class ServerLine:
         """
         self._ids += 1
         command.id = f"{self._ids}"
-        frame = encode(command)
+        frame = encode_json(command)
         most = self.ready.limits.frame if self.ready is not None else None
         if most and len(frame) > most:
             raise LimitExceeded(
@@ -244,7 +244,7 @@ class ServerLine:
             name="agentrt",
             sessions=[each.cursor for each in self._followers.values()],
         )
-        send.send_nowait(encode(hello))
+        send.send_nowait(encode_json(hello))
         self._open = {id: said for id, said in self._open.items() if said.again}
         for said in self._open.values():
             send.send_nowait(said.frame)
