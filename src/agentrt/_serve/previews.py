@@ -348,7 +348,8 @@ class Previews:
                 fields[name] = self._section(name, fields[name])
         room = CharBudget(SECTION_PREVIEWS * self._preview_chars)  # for others that are open
         shown = [
-            items.get(each.id) or encode_json(self.item(each, room=room)) for each in fields.pop("items")
+            items.get(each.id) or encode_json(self.item(each, room=room))
+            for each in fields.pop("items")
         ]
         return encode_json(fields)[:-1] + b',"items":[' + b",".join(shown) + b"]}"
 

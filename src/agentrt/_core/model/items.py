@@ -26,13 +26,13 @@ over.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
 from msgspec import UNSET, Struct, structs
 
-from .content import Block, JsonObject, TerminalRef, ToolContent
+from .content import Block, JsonObject, TerminalRef
 from .driver import (
     BlockReceived,
     DecisionRequested,
@@ -505,7 +505,7 @@ class Items:
         elif not effect.replay:
             self._detached.pop(effect.id, None)  # the id is used again
         if effect.content:
-            self._place_terminals(call, effect.content)
+            self._place_terminals(call, effect)
         if effect.append is not UNSET:
             self._append(ItemDelta(call.item, effect.append))
         if status in TERMINAL:
@@ -540,7 +540,7 @@ class Items:
                 patch["status"] = status
         if patch:
             self._append(ItemUpdated(call.item, patch))
-            self._place_terminals(call, effect.content or ())
+            self._place_terminals(call, effect)
         if effect.append is not UNSET and call.status != "denied":
             self._append(ItemDelta(call.item, effect.append))
         if closes:
@@ -576,9 +576,9 @@ class Items:
         elif item in self._open:
             self._append(ItemDelta(item, text))
 
-    def _place_terminals(self, call: _ShownCall, content: Iterable[ToolContent]) -> None:
+    def _place_terminals(self, call: _ShownCall, effect: ToolCalled) -> None:
         """Assign terminals to the tool call that shows them, and append their earlier output."""
-        for part in content:
+        for part in effect.content or ():
             if (
                 isinstance(part, TerminalRef)
                 and (call.turn is not None or call.root is not None)
