@@ -553,6 +553,14 @@ def json_schema() -> dict[str, Any]:
     return resolved(schema)  # type: ignore[no-any-return]
 
 
+def unexplained() -> list[str]:
+    """The commands without a result, and the codes of refusals without a meaning."""
+    kinds = {kind for table in commands.COMMANDS.values() for kind in table.values()}
+    without = kinds - {*native_frames.RESULTS, commands.Beat}
+    codes = {*get_args(native_frames.ErrorCode)} - {*native_frames.ERROR_CODES}
+    return [*(kind.__name__ for kind in without), *codes]
+
+
 def undescribed() -> list[str]:
     """The structs and fields of the protocol that have no description."""
     groups, _ = protocol()

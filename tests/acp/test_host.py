@@ -18,8 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt import Limits
+from agentrt._core.acp.files import FileService
 from agentrt.errors import RequestError
-from inside.drivers import FileService, NotAllowed, Roots
+from inside.drivers import NotAllowed, Roots
 
 NOT_FOUND, INVALID, INTERNAL = -32002, -32602, -32603
 

@@ -20,11 +20,16 @@ from hypothesis import strategies as st
 
 from agentrt import Limits
 from agentrt._core.acp.messages import NameValue
-from agentrt._core.acp.terminals import _OutputTail, merge_environment, open_terminals
+from agentrt._core.acp.terminals import (
+    TerminalService,
+    _OutputTail,
+    merge_environment,
+    open_terminals,
+)
 from agentrt.errors import RequestError
 from agentrt.events import JsonObject
 from faults.quick import mostly_slow
-from inside.drivers import Roots, TerminalService
+from inside.drivers import Roots
 
 NOT_FOUND, INVALID, INTERNAL = -32002, -32602, -32603
 EXITED = {"exitCode": 0, "signal": None}

@@ -55,15 +55,17 @@ async def served_script(
     script: Script,
     security: Security | None = None,
     roots: Sequence[str] = (),
+    *,
+    installed: bool = True,
     **bounds: Any,
 ) -> AsyncIterator[tuple[Site, Runtime]]:
     """Sessions of an agent in memory that does as the script says; `bounds` change the limits."""
-    agents = Incarnations(script)
+    agents = {"fake": Incarnations(script).start} if installed else {}
     limits = structs.replace(Limits(), **bounds)
     rules = security or Security(token=TOKEN, viewer_token=WATCH)
     with trio.fail_after(3 * PATIENCE):
         async with (
-            open_fake_runtime({"fake": agents.start}, limits=limits) as runtime,
+            open_fake_runtime(agents, limits=limits) as runtime,
             trio.open_nursery() as nursery,
         ):
             site = await nursery.start(partial(serve, runtime, roots=roots, security=rules))

@@ -14,12 +14,11 @@ import pytest
 import trio
 import trio.lowlevel
 
-from agentrt.lowlevel import CommandRefused
 from agentrt.testing import FakeAcpAgent
 from agentrt.web import Security
 from clients.kit import TOKEN, WATCH, served_script
-from inside.server import Hub
 from runtime.fakes import echo
+from web.hub_kit import stage_with, viewer_of
 from web.sockets import BINARY, Client, frame, header, websocket
 
 BEARER = {"authorization": f"Bearer {TOKEN}", "sec_websocket_protocol": None}
@@ -124,9 +123,9 @@ async def test_sessions_are_opened_only_where_the_server_says(tmp_path: Path) ->
 
 
 @asynccontextmanager
-async def raw(path: str) -> AsyncIterator[Client]:
+async def raw(path: str, *, installed: bool = True) -> AsyncIterator[Client]:
     async with (
-        served_script(echo) as (site, _),
+        served_script(echo, installed=installed) as (site, _),
         websocket(site.port, target=path, **BEARER) as client,
     ):
         yield client
@@ -283,14 +282,8 @@ async def test_ai_a_connection_has_so_many_streams_and_no_more() -> None:
             assert "(limit)" in answer["errorText"]
 
 
-async def test_ai_a_request_that_no_agent_can_answer_takes_no_place(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def nobody(hub: Hub) -> str:
-        raise CommandRefused("agent_failed", "no agent is installed")
-
-    monkeypatch.setattr(Hub, "default_agent", nobody)
-    async with raw("/ai") as client:
+async def test_ai_a_request_that_no_agent_can_answer_takes_no_place() -> None:
+    async with raw("/ai", installed=False) as client:
         message = {"id": "m", "role": "user", "parts": [{"type": "text", "text": "go"}]}
         for number in range(40):
             send = {"type": "send", "requestId": f"r{number}", "id": "c", "messages": [message]}
@@ -314,24 +307,16 @@ async def test_acp_sessions_that_are_loaded_again_and_again_are_told_once() -> N
             assert size < 5 * 20_000_000, "a history of 20 MB"
 
 
-async def test_a_session_that_is_open_when_the_client_has_gone_keeps_nothing_of_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    opened: list[Hub] = []
-    attach = Hub.attach_viewer
-
-    def seen(hub: Hub, *args: Any, **options: Any) -> Any:
-        opened.append(hub)
-        return attach(hub, *args, **options)
-
-    monkeypatch.setattr(Hub, "attach_viewer", seen)
-    async with served_script(echo) as (site, runtime):
-        async with websocket(site.port, target="/acp", **BEARER) as client:
-            await client.send(frame('{"id": 1, "method": "initialize"}'))
-            await client.message()
-            new = {"id": 2, "method": "session/new", "params": {"cwd": "/"}}
-            await client.send(frame(json.dumps(new)))
-        while not runtime.list() or site.statistics().clients:  # noqa: ASYNC110 - nobody tells
-            await trio.sleep(0.01)
-        (feed,) = opened[0].feeds.values()
+async def test_a_session_that_is_open_when_the_client_has_gone_keeps_nothing_of_it() -> None:
+    async with stage_with(echo) as stage:
+        client = viewer_of(stage.hub, "/acp")
+        client.receive('{"id": 1, "method": "initialize"}')
+        await client.next_frame()
+        client.receive('{"id": 2, "method": "session/new", "params": {"cwd": "/"}}')
+        while not stage.runtime.list():  # noqa: ASYNC110 - it is opening
+            await trio.lowlevel.checkpoint()
+        client.close()
+        while stage.runtime.list()[0].phase != "idle":  # noqa: ASYNC110
+            await trio.lowlevel.checkpoint()
+        (feed,) = stage.hub.feeds.values()
         assert not feed.viewers

@@ -10,10 +10,9 @@ from types import ModuleType
 from typing import Any
 
 import jsonschema
-import msgspec
 import pytest
 
-from inside.server import commands, native_frames
+from web import published
 
 ROOT = Path(__file__).parents[2]
 HOW = "run `python clients/js/generate.py`"
@@ -54,36 +53,22 @@ def test_every_struct_and_field_of_the_protocol_has_a_description() -> None:
     assert generator.undescribed() == []
 
 
-def test_every_command_has_a_result() -> None:
-    kinds = {kind for table in commands.COMMANDS.values() for kind in table.values()}
-    assert kinds == {*native_frames.RESULTS, commands.Beat}
+def test_every_command_has_a_result_and_every_code_of_a_refusal_a_meaning() -> None:
+    assert generator.unexplained() == []
 
 
-def test_every_code_of_a_refusal_has_a_meaning() -> None:
-    wanted = set(msgspec.inspect.type_info(native_frames.ErrorCode).values)  # type: ignore[attr-defined]
-    assert set(native_frames.ERROR_CODES) == wanted
-
-
-SNAPSHOT = native_frames.SnapshotFrame(
-    session="s1",
-    epoch="e1",
-    seq=0,
-    state=msgspec.convert(
-        {"phase": "idle", "turn": None, "agent": {"name": "demo", "protocol": "acp"}},
-        type=msgspec.structs.fields(native_frames.SnapshotFrame)[3].type,
-    ),
-    turns=[],
-    items=[],
-    permissions=[],
-    queue=[],
-    paused=False,
-    plan=[],
-    tasks=[],
-    usage=None,
-    modes=None,
-    commands=[],
-    title=None,
-)
+SNAPSHOT = {
+    "type": "snapshot",
+    "session": "s1",
+    "epoch": "e1",
+    "seq": 0,
+    "state": {"phase": "idle", "turn": None, "agent": {"name": "demo", "protocol": "acp"}},
+    **{
+        each: [] for each in ("turns", "items", "permissions", "queue", "plan", "tasks", "commands")
+    },
+    **dict.fromkeys(("usage", "modes", "title")),
+    "paused": False,
+}
 
 
 @pytest.mark.parametrize(
@@ -92,13 +77,20 @@ SNAPSHOT = native_frames.SnapshotFrame(
         {"type": "hello", "id": "1", "sessions": [{"session": "s1"}]},
         {"type": "prompt", "id": "1", "session": "s", "content": [{"type": "text", "text": "a"}]},
         {"type": "session", "id": "1", "op": "new", "agent": "demo"},
-        msgspec.to_builtins(SNAPSHOT),
+        SNAPSHOT,
         [{"type": "closing", "reason": "bye"}, {"type": "beat", "sessions": {}}],
     ],
     ids=lambda frame: frame["type"] if isinstance(frame, dict) else "several",
 )
 def test_the_schema_accepts_a_frame(schema: Any, frame: Any) -> None:
     schema.validate(frame)
+
+
+def test_a_frame_of_the_server_has_what_is_published_and_nothing_else() -> None:
+    published.check("ServerFrame", SNAPSHOT)
+    for wrong in ({"title": 7}, {"colour": "red"}, {"state": {"phase": "idle"}}, {"items": [{}]}):
+        with pytest.raises(AssertionError):
+            published.check("ServerFrame", SNAPSHOT | wrong)
 
 
 @pytest.mark.parametrize(

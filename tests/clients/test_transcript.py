@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from contextlib import closing
 
 import pytest
 import trio
 from trio.testing import MockClock
 
 from agentrt.events import Item, ItemDelta, ItemOpened, ToolCall, TurnEnded, TurnStarted
-from agentrt.testing import open_fake_runtime
-from inside.server import BUILT_IN, Hub, Viewer
-from runtime.fakes import Incarnations, echo, obedient
+from runtime.fakes import echo, obedient
+from web.hub_kit import Viewer, stage_with, viewer_of
 
 ITEMS = 3000
 SIZE = 1000
@@ -22,9 +22,9 @@ SIZE = 1000
 async def test_a_long_history_is_told_piece_by_piece_and_kept_by_nobody(
     path: str, autojump_clock: MockClock
 ) -> None:
-    async with open_fake_runtime({"fake": Incarnations(echo).start}) as runtime:
-        session = await runtime.create("fake")
-        hub, log = Hub(runtime), session.log
+    async with stage_with(echo) as stage:
+        session = await stage.runtime.create("fake")
+        log = session.log
         log.append(TurnStarted("long", "user"))
         for number in range(ITEMS):
             shown = {"text": "w" * SIZE} if number % 2 else {"tool": ToolCall(output="o" * SIZE)}
@@ -34,11 +34,11 @@ async def test_a_long_history_is_told_piece_by_piece_and_kept_by_nobody(
             log.publish()
         log.append(TurnEnded(turn="long", outcome="completed"))
         log.publish()
-        with hub.attach_viewer(BUILT_IN[path]) as first:
+        with closing(viewer_of(stage.hub, path)) as first:
             ask_for_all(first, path, session.id)
             await told(first)  # what all share is made
         tracemalloc.start()
-        with hub.attach_viewer(BUILT_IN[path]) as viewer:
+        with closing(viewer_of(stage.hub, path)) as viewer:
             before, _ = tracemalloc.get_traced_memory()
             ask_for_all(viewer, path, session.id)
             sizes = await told(viewer)
@@ -46,7 +46,6 @@ async def test_a_long_history_is_told_piece_by_piece_and_kept_by_nobody(
         tracemalloc.stop()
         assert sum(sizes) > ITEMS * SIZE
         assert peak - before < ITEMS * SIZE // 10
-        hub.close()
 
 
 def ask_for_all(viewer: Viewer, path: str, session: str) -> None:
@@ -71,14 +70,14 @@ async def test_what_changes_while_a_history_is_told_is_told_once(
     autojump_clock: MockClock,
 ) -> None:
     """A text that grows, in front of the place where the client is and behind it."""
-    async with open_fake_runtime({"fake": Incarnations(echo).start}) as runtime:
-        session = await runtime.create("fake")
-        hub, log = Hub(runtime), session.log
+    async with stage_with(echo) as stage:
+        session = await stage.runtime.create("fake")
+        log = session.log
         log.append(TurnStarted("long", "user"))
         for number in range(600):
             log.append(ItemOpened(Item(id=f"x{number}", type="text", turn="long", text="a")))
         log.publish()
-        with hub.attach_viewer(BUILT_IN["/acp"]) as viewer:
+        with closing(viewer_of(stage.hub, "/acp")) as viewer:
             ask_for_all(viewer, "/acp", session.id)
             shown: dict[str, str] = {}
             with trio.move_on_after(60):
@@ -94,18 +93,16 @@ async def test_what_changes_while_a_history_is_told_is_told_once(
                         log.publish()
         assert {id: text for id, text in shown.items() if text != "a"} == {"x7": "ab", "x500": "ac"}
         assert len(shown) == 600
-        hub.close()
 
 
 async def test_ai_a_stream_that_is_ended_while_another_one_is_told_says_nothing(
     autojump_clock: MockClock,
 ) -> None:
-    async with open_fake_runtime({"fake": Incarnations(obedient).start}) as runtime:
-        session = await runtime.create("fake")
-        hub = Hub(runtime)
+    async with stage_with(obedient) as stage:
+        session = await stage.runtime.create("fake")
         session.submit("work")
         await trio.sleep(1)
-        with hub.attach_viewer(BUILT_IN["/ai"]) as viewer:
+        with closing(viewer_of(stage.hub, "/ai")) as viewer:
             ask_for_all(viewer, "/ai", session.id)
             message = {"id": "m", "role": "user", "parts": [{"type": "text", "text": "more"}]}
             send = {"type": "send", "requestId": "r2", "id": session.id, "messages": [message]}
@@ -122,4 +119,3 @@ async def test_ai_a_stream_that_is_ended_while_another_one_is_told_says_nothing(
                     heard.append(json.loads(await viewer.next_frame()))
         assert {each["requestId"] for each in heard} == {"r"}
         assert heard[-1]["type"] == "end"
-        hub.close()

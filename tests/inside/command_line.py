@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from agentrt._cli.arguments import make_parser
-from agentrt._cli.exit_status import UsageError
 from agentrt._cli.text import plain
 
-__all__ = ["UsageError", "make_parser", "plain"]
+__all__ = ["make_parser", "plain"]

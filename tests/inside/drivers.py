@@ -5,9 +5,8 @@ Tests check them against every message and limit, some of which no session reach
 
 from __future__ import annotations
 
-from agentrt._core.acp.files import FileService, NotAllowed, Roots
+from agentrt._core.acp.files import NotAllowed, Roots
 from agentrt._core.acp.requests import CLIENT_METHODS
-from agentrt._core.acp.terminals import TerminalService
 from agentrt._core.acp.turn import AcpTurnInput, AcpTurnState
 from agentrt._core.claude.handshake import OLDEST
 from agentrt._core.claude.legacy import LegacyDriver
@@ -23,11 +22,9 @@ __all__ = [
     "CodexTurnState",
     "CodexTurns",
     "DECLARED",
-    "FileService",
     "HOOK_EVENTS",
     "LegacyDriver",
     "NotAllowed",
     "OLDEST",
     "Roots",
-    "TerminalService",
 ]

@@ -6,7 +6,7 @@ and the end of a connection meet cannot be chosen.
 
 from __future__ import annotations
 
-from agentrt._serve import commands, native_frames, operations, transcript
+from agentrt._serve import commands, operations, transcript
 from agentrt._serve.address import ServerAddress
 from agentrt._serve.client import Client
 from agentrt._serve.command_machine import (
@@ -19,14 +19,12 @@ from agentrt._serve.dialects import BUILT_IN
 from agentrt._serve.feed import Feed
 from agentrt._serve.folders import Folders
 from agentrt._serve.forwarded import ClusterCommandHandler, serve_forwarded
-from agentrt._serve.http import HttpRequest, load_page
+from agentrt._serve.http import load_page
 from agentrt._serve.hub import Hub
-from agentrt._serve.previews import Previews
 from agentrt._serve.refusal import ConnectionRefusal
 from agentrt._serve.security import grant_of_cookies, grant_of_token, redeem_ticket
 from agentrt._serve.site import SiteServer
 from agentrt._serve.transcript import ItemIndex
-from agentrt._serve.viewer import Viewer
 
 __all__ = [
     "BUILT_IN",
@@ -38,19 +36,15 @@ __all__ = [
     "ConnectionRefusal",
     "Feed",
     "Folders",
-    "HttpRequest",
     "Hub",
     "ItemIndex",
     "OWNER_PATIENCE_S",
-    "Previews",
     "ServerAddress",
     "SiteServer",
-    "Viewer",
     "commands",
     "grant_of_cookies",
     "grant_of_token",
     "load_page",
-    "native_frames",
     "operations",
     "redeem_ticket",
     "serve_forwarded",

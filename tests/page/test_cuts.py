@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, TypeAlias
 
 import msgspec
+import trio
+from msgspec import structs
+from trio.testing import MockClock
 
-from agentrt import Limits
-from agentrt.events import Diff, Item, ItemOpened, TextDelta, ToolCall
-from agentrt.lowlevel import Log, SessionState
-from inside.server import Previews
+from agentrt.events import Diff, Item, ItemOpened, TextDelta, ToolCall, TurnStarted
+from runtime.fakes import echo
+from web.hub_kit import stage_with
 
 from .kit import HERE, NODE, modules, needs_packages
 
@@ -20,18 +24,30 @@ pytestmark = needs_packages
 
 LONG = "aé😀\n" * 20_000
 
-
-def preview_and_whole(**tool: Any) -> tuple[Any, Any, Previews]:
-    item = Item(id="i/1", type="tool", turn="t", tool=ToolCall(call="c", **tool))
-    log = Log("s", "e", Limits(), SessionState())
-    log.extend([ItemOpened(item), TextDelta("i/1", LONG)], 0)
-    previews = Previews(log, Limits().preview_chars)
-    [whole] = log.snapshot().items
-    return _plain(previews.item(whole)), _plain(whole), previews
+Ask: TypeAlias = Callable[..., Awaitable[dict[str, Any]]]
 
 
-def _plain(value: Any) -> Any:
-    return msgspec.json.decode(msgspec.json.encode(value))
+@asynccontextmanager
+async def preview_and_whole(**tool: Any) -> AsyncIterator[tuple[Any, Any, Ask]]:
+    """A tool call as a server sends it and as it is, and how to ask for a piece of a content."""
+    async with stage_with(echo) as stage:
+        session = await stage.runtime.create("fake")
+        log = session.log
+        log.append(TurnStarted("t", "user"))
+        item = Item(id="i/1", type="tool", turn="t", status="running")
+        log.append(ItemOpened(structs.replace(item, tool=ToolCall(call="c", **tool))))
+        log.append(TextDelta("i/1", LONG))
+        log.publish()
+        tab = stage.connect(session.id)
+        while not tab.view(session.id).shown:
+            await tab.news()
+        [whole] = session.snapshot().items
+        preview = tab.view(session.id).shown["items"]["i/1"]
+        yield preview, _plain(whole), partial(tab.ok, "content", session=session.id)
+
+
+def _plain(item: Item) -> Any:
+    return {"status": "running"} | msgspec.json.decode(msgspec.json.encode(item))
 
 
 def places(value: Any) -> list[str]:
@@ -43,39 +59,40 @@ def places(value: Any) -> list[str]:
     return own + [at for name, each in value.items() if name != "_cut" for at in places(each)]
 
 
-def completed(preview: Any, previews: Previews, known: list[str]) -> Any:
+async def completed(preview: Any, ask: Ask, known: list[str]) -> Any:
     """What the page makes of a preview, if the server has the contents at these places."""
-    texts = {}
+    texts: dict[str, str] = {}
     for at in known:
-        size = previews.content(at, 0, 1).chars
-        texts[at] = previews.content(at, 0, size).text
+        texts[at], start = "", 0
+        while start is not None:
+            piece = await ask(at=at, start=start)
+            texts[at] += piece["text"]
+            start = piece["next"]
     given = {"value": preview, "texts": texts, "piece": 10_000}
-    done = subprocess.run(
-        [NODE or "node", HERE / "cuts.mjs"],
-        input=json.dumps(given),
-        capture_output=True,
-        text=True,
-        check=True,
+    done = await trio.run_process(
+        [NODE or "node", str(HERE / "cuts.mjs")],
+        stdin=json.dumps(given).encode(),
+        capture_stdout=True,
         env={**os.environ, "PAGE": str(modules())},
     )
     return json.loads(done.stdout)
 
 
-def test_a_preview_is_completed_from_its_pieces() -> None:
-    preview, whole, previews = preview_and_whole(
+async def test_a_preview_is_completed_from_its_pieces(autojump_clock: MockClock) -> None:
+    async with preview_and_whole(
         content=(Diff("/a", LONG, "old"),),
         output=[1] * 20_000,
         input={"text": LONG, "list": [LONG]},
-    )
-    assert preview != whole
-    answer = completed(preview, previews, places(preview))
+    ) as (preview, whole, ask):
+        assert preview != whole
+        answer = await completed(preview, ask, places(preview))
     assert answer["whole"] == whole
     assert answer["left"] == 0
     assert answer["missing"] > len(LONG)
 
 
-def test_a_content_that_is_gone_stays_a_preview() -> None:
-    preview, _, previews = preview_and_whole(content=(Diff("/a", LONG, "old"),))
-    answer = completed(preview, previews, [])
+async def test_a_content_that_is_gone_stays_a_preview(autojump_clock: MockClock) -> None:
+    async with preview_and_whole(content=(Diff("/a", LONG, "old"),)) as (preview, _, ask):
+        answer = await completed(preview, ask, [])
     assert answer["whole"] == preview
     assert answer["left"] == 2

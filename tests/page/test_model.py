@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentrt._core.model.remembered import OPENING
+from agentrt.store import open_store
+from agentrt.testing import open_fake_runtime
 from clients.test_model import event, listed, snapshot
+from runtime.fakes import Incarnations, echo
 
 from .kit import PAGE, needs_packages, running
 
@@ -23,9 +26,23 @@ def take() -> Iterator[Take]:
         yield lambda *lots: node.ask(list(lots))
 
 
-def test_the_page_knows_the_words_by_which_an_agent_is_told_what_was_said() -> None:
-    [words] = re.findall(r'^const RETOLD = "\[agentrt\] (.*)";$', MODEL.read_text(), re.MULTILINE)
-    assert OPENING.startswith(words)
+async def test_the_page_knows_the_words_by_which_an_agent_is_told_what_was_said(
+    tmp_path: Path,
+) -> None:
+    [words] = re.findall(r'^const RETOLD = "(\[agentrt\] .*)";$', MODEL.read_text(), re.MULTILINE)
+    agents = Incarnations(echo)
+    async with (
+        open_store(tmp_path / "sessions.db") as store,
+        open_fake_runtime({"fake": agents.start}, store=store) as runtime,
+    ):
+        session = await runtime.create("fake")
+        await session.run("hello")
+        await runtime.close(session.id)
+        session = await runtime.reopen(session.id)
+        session.send_history()
+        await session.run("and again")
+        said = [item.text for item in session.snapshot().items if item.type == "text"]
+    assert [text for text in said if text.startswith(words)] == said[1:2]
 
 
 @needs_packages

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from agentrt._cli.exit_status import UsageError
 from agentrt._cli.servers import find_session, newest_sessions
 from agentrt.errors import SessionNotFound
 from agentrt.store import open_store
-from inside.command_line import UsageError
 
 from .cutting import stage
 

@@ -18,7 +18,7 @@ from agentrt import Agent, Runtime, SessionOptions
 from agentrt.sandbox import Sandbox
 from agentrt.store import ReopenOptions
 from agentrt.web import Security, Tenant, serve
-from inside.server import commands
+from web import published
 from web.sockets import TOKEN
 from web.tenants_kit import BOLT, Line, line
 
@@ -142,12 +142,11 @@ ATTACKS: dict[str, dict[str, list[tuple[Any, str]]]] = {
 }
 """Values with which a tenant would get more than the server allows, and the refusals. Titles,
 models and modes of agents are the tenant's own: rules and the sandbox hold in each mode."""
-KINDS = {"new": commands.NewSession, "fork": commands.ForkSession, "load": commands.LoadSession}
 
 
 def test_each_field_of_a_command_that_opens_a_session_is_attacked() -> None:
-    for name, kind in KINDS.items():
-        assert set(ATTACKS[name]) == {*kind.__struct_fields__} - {"id", "op"}
+    for op in ("new", "fork", "load"):
+        assert {*ATTACKS[op]} == published.fields_of(published.COMMANDS["session", op])
 
 
 async def test_no_field_of_a_command_gives_a_tenant_more_than_the_server(project: Path) -> None:
@@ -169,7 +168,7 @@ async def test_no_field_of_a_command_gives_a_tenant_more_than_the_server(project
 async def test_no_other_option_of_a_session_is_a_tenants(project: Path) -> None:
     """Permissions, budgets, limits, checkpoints, the environment and the rest are the server's."""
     options = {*SessionOptions.__annotations__, *ReopenOptions.__annotations__}
-    others = options - {*commands.NewSession.__struct_fields__}
+    others = options - published.fields_of(published.COMMANDS["session", "new"])
     assert {"permissions", "budget", "limits", "env", "tenant", "trusted", "options"} <= others
     async with connected(SANDBOX, project) as (_, bolt):
         for name in sorted(others):

@@ -11,21 +11,22 @@ import pytest
 from program import PATIENCE, Program
 
 import agentrt
-from agentrt._cli.commands.new import contents
+from in_process import main
 
-AGENTS = {each.agent.name: each.agent for each in agentrt.find_agents()}
+AGENTS = sorted(each.agent.name for each in agentrt.find_agents())
 
 
-@pytest.mark.parametrize("name", sorted(AGENTS))
-def test_the_rules_for_every_agent_are_a_policy(name: str) -> None:
-    files = contents("a folder", AGENTS[name])
-    agentrt.rules(**tomllib.loads(files["rules.toml"]))
-    assert f'AGENT = "{name}"' in files["main.py"]
+@pytest.mark.parametrize("name", AGENTS)
+def test_the_rules_for_every_agent_are_a_policy(name: str, tmp_path: Path) -> None:
+    assert main(["new", str(tmp_path / "a folder"), "--agent", name]) == 0
+    agentrt.rules(**tomllib.loads((tmp_path / "a folder/rules.toml").read_text()))
+    assert f'AGENT = "{name}"' in (tmp_path / "a folder/main.py").read_text()
 
 
 @pytest.mark.parametrize("folder", ["demo", 'my "agent" \\ 2', "Ä", "..."])
-def test_the_folder_s_name_gives_a_valid_package_name(folder: str) -> None:
-    project = tomllib.loads(contents(folder, AGENTS["demo"])["pyproject.toml"])["project"]
+def test_the_folder_s_name_gives_a_valid_package_name(folder: str, tmp_path: Path) -> None:
+    assert main(["new", str(tmp_path / folder), "--agent", "demo"]) == 0
+    project = tomllib.loads((tmp_path / folder / "pyproject.toml").read_text())["project"]
     assert project["name"].isascii()
     assert project["name"].strip("-") == project["name"] != ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,6 @@ import pytest
 
 import agentrt
 from agentrt.testing import check_log, replay, run_seeded
-from inside.drivers import FileService as Files
-from inside.drivers import TerminalService
 
 KEPT = {path.stem: path for path in sorted(Path(__file__).with_name("traces").glob("*.ndjson"))}
 
@@ -36,16 +35,21 @@ def test_it_is_done_again_to_the_same_log_on_ten_schedules(name: str) -> None:
     assert all(run_seeded(lived_again, KEPT[name], seed=seed) == first for seed in range(1, 10))
 
 
-def test_nothing_is_run_or_read_that_the_recorded_agent_asked_its_host_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_nothing_is_run_or_read_that_the_recorded_agent_asked_its_host_for() -> None:
     """It gets the answers of then: what a trace holds are somebody's commands."""
-    asked: list[object] = []
+    done: list[tuple[str, str]] = []
+    watching = True
 
-    async def handle(self: object, *args: object) -> Any:
-        asked.append(args)
+    def seen(event: str, arguments: tuple[object, ...]) -> None:  # it cannot be removed
+        if watching and event in ("subprocess.Popen", "os.posix_spawn", "os.fork", "open"):
+            done.append((event, str(arguments[:1])))
 
-    monkeypatch.setattr(TerminalService, "handle", handle)
-    monkeypatch.setattr(Files, "handle", handle)
-    run_seeded(lived_again, KEPT["kimi-terminal"], seed=0)
-    assert asked == []
+    sys.addaudithook(seen)
+    try:
+        run_seeded(lived_again, KEPT["kimi-terminal"], seed=0)
+    finally:
+        watching = False
+    opened = [path for event, path in done if event == "open"]
+    assert any(str(KEPT["kimi-terminal"]) in path for path in opened), "nothing is seen"
+    assert [path for path in opened if "/sandbox/" in path] == []
+    assert [each for each in done if each[0] != "open"] == []

@@ -22,8 +22,9 @@ from unittest.mock import patch
 
 import trio
 
+from agentrt._serve.http import HttpRequest
 from agentrt._serve.security import Grant
-from inside.server import HttpRequest, SiteServer
+from inside.server import SiteServer
 from web.sockets import TOKEN, Echoes, site
 
 SUITE = "autobahntestsuite==25.10.1"

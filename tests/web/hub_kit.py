@@ -9,16 +9,26 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import trio
-from wire_client import View, Wire, WireClient
 
 from agentrt import Runtime
 from agentrt.testing import open_fake_runtime
 from agentrt.web import Role
-from inside.server import BUILT_IN, ConnectionRefusal, Folders, Hub, Viewer
+from inside.server import BUILT_IN, ConnectionRefusal, Folders, Hub
 from runtime.fakes import Incarnations, Script
+from web.wire_client import View, Wire, WireClient
+
+
+class Viewer(Protocol):
+    """A client's connection."""
+
+    def receive(self, text: str) -> None: ...
+
+    async def next_frame(self) -> bytes: ...
+
+    def close(self) -> None: ...
 
 
 def viewer_of(hub: Hub, path: str = "/ws", *, role: Role = "controller") -> Viewer:
@@ -123,10 +133,14 @@ class Stage:
 
 @asynccontextmanager
 async def stage_of(
-    runtime: Runtime, agents: Incarnations | None = None, *, roots: Iterable[Path] = ()
+    runtime: Runtime,
+    agents: Incarnations | None = None,
+    *,
+    roots: Iterable[Path] = (),
+    cwd: Path | None = None,
 ) -> AsyncIterator[Stage]:
-    """The hub of a runtime. `roots`: the folders where clients may open sessions; empty: all."""
-    hub = Hub(runtime, folders=Folders(roots))
+    """The hub of a runtime; `roots` and `cwd` are those of `agentrt.web.serve`."""
+    hub = Hub(runtime, folders=Folders(roots, cwd))
     async with trio.open_nursery() as nursery:
         try:
             yield Stage(runtime, hub, agents or Incarnations(), nursery)
@@ -137,12 +151,16 @@ async def stage_of(
 
 @asynccontextmanager
 async def stage_with(
-    *scripts: Script, fake: dict[str, Any] | None = None, **options: Any
+    *scripts: Script,
+    fake: dict[str, Any] | None = None,
+    roots: Iterable[Path] = (),
+    cwd: Path | None = None,
+    **options: Any,
 ) -> AsyncIterator[Stage]:
     """`options` are those of `open_fake_runtime`."""
     agents = Incarnations(*scripts, **(fake or {}))
     async with (
         open_fake_runtime({"fake": agents.start}, **options) as runtime,
-        stage_of(runtime, agents) as stage,
+        stage_of(runtime, agents, roots=roots, cwd=cwd) as stage,
     ):
         yield stage

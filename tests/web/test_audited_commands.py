@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 import trio
 from hub_kit import Stage, stage_of, viewer_of
-from msgspec import Struct
 from wire_client import WireClient
 
 import agentrt
 from agentrt.telemetry import AuditLog, AuditRecord, read_audit
-from inside.server import commands as c
+from web import published
 
 pytestmark = pytest.mark.usefixtures("forked_demo")
 
@@ -61,61 +60,70 @@ async def until_running(session: agentrt.Session) -> None:
             await trio.sleep(0.01)
 
 
-CHANGES: dict[type[Struct], tuple[dict[str, Any], str]] = {
-    c.Prompt: ({"content": TEXT}, "prompt"),
-    c.Retell: ({}, "send_history"),
-    c.Cancel: ({}, "cancel"),
-    c.ToolResult: ({"item": "i1", "content": TEXT}, "tool_result"),
-    c.QueueRemove: ({"entry": "q1"}, "queue_remove"),
-    c.QueueEdit: ({"entry": "q1", "content": TEXT}, "queue_edit"),
-    c.QueuePromote: ({"entry": "q1"}, "queue_promote"),
-    c.QueueResume: ({}, "queue_resume"),
-    c.RenameSession: ({"title": "Mine"}, "rename"),
-    c.SetMode: ({"mode": "mine"}, "set_mode"),
-    c.SetModel: ({"model": "mine"}, "set_model"),
-    c.SetOption: ({"option": "mine", "value": True}, "set_option"),
-    c.RevokeAccess: ({"target": "mine"}, "revoke"),
-    c.StopTask: ({"task": "mine"}, "stop_task"),
-    c.RestoreCheckpoint: ({"checkpoint": 99}, "restore"),
-    c.ForkSession: ({}, "fork"),
-    c.StopAll: ({}, "cancel"),
-    c.CloseSession: ({}, "close"),
-    c.DeleteSession: ({}, "delete"),
+CHANGES: dict[tuple[str, str | None], tuple[dict[str, Any], str]] = {
+    ("prompt", None): ({"content": TEXT}, "prompt"),
+    ("retell", None): ({}, "send_history"),
+    ("cancel", None): ({}, "cancel"),
+    ("tool_result", None): ({"item": "i1", "content": TEXT}, "tool_result"),
+    ("queue", "remove"): ({"entry": "q1"}, "queue_remove"),
+    ("queue", "edit"): ({"entry": "q1", "content": TEXT}, "queue_edit"),
+    ("queue", "promote"): ({"entry": "q1"}, "queue_promote"),
+    ("queue", "resume"): ({}, "queue_resume"),
+    ("session", "rename"): ({"title": "Mine"}, "rename"),
+    ("session", "set_mode"): ({"mode": "mine"}, "set_mode"),
+    ("session", "set_model"): ({"model": "mine"}, "set_model"),
+    ("session", "set_option"): ({"option": "mine", "value": True}, "set_option"),
+    ("session", "revoke"): ({"target": "mine"}, "revoke"),
+    ("task", "stop"): ({"task": "mine"}, "stop_task"),
+    ("checkpoints", "restore"): ({"checkpoint": 99}, "restore"),
+    ("session", "fork"): ({}, "fork"),
+    ("stop_all", None): ({}, "cancel"),
+    ("session", "close"): ({}, "close"),
+    ("session", "delete"): ({}, "delete"),
 }
 """The commands that change a session, in the order in which they are tried, and their names in the
 audit log.
 """
 
-ELSEWHERE = {c.NewSession, c.LoadSession, c.Permission}
+ELSEWHERE = {("session", "new"), ("session", "load"), ("permission", None)}
 """Commands that have their own tests below."""
 
-SHOW = {c.Hello, c.Attach, c.Detach, c.LookBack, c.ReadContent, c.ListSessions, c.ShowWire}
+SHOW = {
+    *((each, None) for each in ("hello", "attach", "detach", "history", "content", "wire", "beat")),
+    ("session", "list"),
+}
 """Commands about what a client is shown."""
+
+READS = {
+    *((each, None) for each in ("files", "folder", "file", "folders", "uncommitted")),
+    ("checkpoints", "list"),
+    ("checkpoints", "diff"),
+}
+"""Commands about files."""
 
 
 def test_each_command_that_changes_something_is_tried() -> None:
-    assert CHANGES.keys() | ELSEWHERE | SHOW | {*c.READS} == {*c._leaves(c.ViewerCommand)}
+    assert CHANGES.keys() | ELSEWHERE | SHOW | READS == published.COMMANDS.keys()
 
 
 async def test_each_change_has_its_origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with scene(tmp_path, monkeypatch) as there:
         session = await there.session()
         await session.run("hi")
-        for kind, (fields, title) in CHANGES.items():
-            op = next((each.default for each in c.fields(kind) if each.name == "op"), None)
+        for (kind, op), (fields, title) in CHANGES.items():
             given = {**fields, **({} if op is None else {"op": op})}
-            if issubclass(kind, c.ForSession):
+            if "session" in published.fields_of(published.COMMANDS[kind, op]):
                 given["session"] = session.id
-            if kind is c.StopAll:  # it is recorded for each session that it stops
+            if kind == "stop_all":  # it is recorded for each session that it stops
                 await there.tab.ok("prompt", session=session.id, content=WORK)
             before = len(there.actions())
-            answer = await there.tab.ask(kind.__struct_config__.tag, **given)
+            answer = await there.tab.ask(kind, **given)
             titled = [each for each in there.actions()[before:] if each.title == title]
-            assert titled, (kind, answer)
+            assert titled, (kind, op, answer)
             found = titled[0]
-            assert (found.who, found.via, found.agent) == (*ORIGIN, "demo"), kind
-            assert found.outcome == ("done" if answer["ok"] else "refused"), kind
-            assert bool(found.reason) != answer["ok"], kind
+            assert (found.who, found.via, found.agent) == (*ORIGIN, "demo"), (kind, op)
+            assert found.outcome == ("done" if answer["ok"] else "refused"), (kind, op)
+            assert bool(found.reason) != answer["ok"], (kind, op)
 
 
 async def test_a_fork_that_is_refused_is_recorded(

@@ -28,7 +28,7 @@ from agentrt.lowlevel import (
 )
 from agentrt.testing import open_fake_runtime
 from agentrt.web import Role, Security, serve
-from inside.server import ConnectionRefusal, Viewer
+from inside.server import ConnectionRefusal
 from runtime.fakes import Incarnations, echo
 
 
@@ -120,7 +120,7 @@ class Person:
     """A client on the stage."""
 
     def __init__(self, stage: Stage, role: Role = "controller") -> None:
-        self.viewer: Viewer = stage.hub.attach_viewer(served(WORDS), role=role)
+        self.viewer = stage.hub.attach_viewer(served(WORDS), role=role)
         self.words: Words = self.viewer.dialect_viewer  # type: ignore[attr-defined]
 
     def say(self, *message: object) -> None:

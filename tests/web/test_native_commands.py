@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import trio
 import trio.lowlevel
 from hub_kit import Stage, Tab, stage_with, viewer_of
-from msgspec import inspect
 from trio.testing import MockClock
 from wire_client import WireClient
 
 import agentrt
-from agentrt.events import Block
 from agentrt.testing import FakeAcpAgent
-from inside.server import commands as c
 from runtime.fakes import asking, echo, obedient, unresponsive
+from web import published
 
 TEXT = [{"type": "text", "text": "hello"}]
 
@@ -649,31 +646,14 @@ async def test_w11_what_fails_inside_is_internal_and_logged(
         assert "a bug" in caplog.text
 
 
-def integers(kind: Any) -> Iterator[inspect.IntType]:
-    """Yield the whole numbers in a type, but not those of content blocks, which no command uses."""
-    match kind:
-        case inspect.IntType():
-            yield kind
-        case inspect.UnionType(types=types):
-            for each in types:
-                yield from integers(each)
-        case inspect.ListType(item_type=each):
-            yield from integers(each)
-        case inspect.Metadata(type=each):
-            yield from integers(each)
-        case inspect.StructType(cls=cls, fields=fields) if not issubclass(cls, get_args(Block)):
-            for each in fields:
-                yield from integers(each.type)
-
-
 def test_no_number_in_a_command_is_too_large_for_a_system_call() -> None:
     found = [
-        (command.__name__, number)
-        for command in c._leaves(c.ViewerCommand)
-        for number in integers(inspect.type_info(command))
+        (name, number)
+        for name in published.COMMANDS.values()
+        for number in published.numbers_in(published.DEFINITIONS[name])
     ]
     assert len(found) > 10
-    assert [name for name, number in found if number.le is None] == []
+    assert [name for name, number in found if "maximum" not in number] == []
 
 
 async def test_a_place_behind_the_end_of_every_file_is_refused(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from wire_client import WireClient
 import agentrt
 from agentrt._serve.commands import PIECE_CHARS
 from agentrt._serve.feed import merged
+from agentrt._serve.previews import Previews
 from agentrt.events import (
     Audio,
     Diff,
@@ -45,7 +46,7 @@ from agentrt.events import (
 )
 from agentrt.lowlevel import Log, SessionState
 from agentrt.testing import FakeAcpAgent
-from inside.server import ConnectionRefusal, Feed, Previews
+from inside.server import ConnectionRefusal, Feed
 
 MB = 1_000_000
 

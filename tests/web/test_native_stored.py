@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,9 +18,12 @@ from agentrt import Limits
 from agentrt.errors import StoreUnavailable
 from agentrt.store import LoadedSession, open_store
 from agentrt.testing import open_fake_runtime
-from inside.store import SqliteReader
 from journal.kit import RESUMES, abandoned
 from runtime.fakes import Script, asking, echo
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+
+from json_lines import JsonLines, JsonLinesReader
 
 
 @pytest.fixture
@@ -28,12 +32,14 @@ def path(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def stored_stage(path: Path, *scripts: Script, **options: Any) -> AsyncIterator[Stage]:
+async def stored_stage(
+    path: Path | JsonLines, *scripts: Script, **options: Any
+) -> AsyncIterator[Stage]:
     async with open_store(path) as store, stage_with(*scripts, store=store, **options) as stage:
         yield stage
 
 
-async def left(path: Path, *prompts: str) -> str:
+async def left(path: Path | JsonLines, *prompts: str) -> str:
     """A session of an earlier server, with these turns."""
     async with stored_stage(path, echo) as stage:
         session = await stage.runtime.create("fake")
@@ -74,32 +80,39 @@ async def test_a_prompt_opens_it_and_everybody_who_looks_sees_each_event_once(pa
             await tabs[0].news()
 
 
-async def test_nothing_more_is_read_for_a_client_that_has_left(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ids = [await left(path, f"n{number}") for number in range(4)]
-    load, loaded = SqliteReader.load, list[str]()
-    begun, free = trio.Event(), threading.Event()
+class SlowReader(JsonLinesReader):
+    """Reads sessions when it is let; `loaded` are those that it was asked for."""
 
-    def slow(self: SqliteReader, session: str, last: int | None = None) -> LoadedSession | None:
-        loaded.append(session)
-        trio.from_thread.run_sync(begun.set)
-        assert free.wait(60)
-        return load(self, session, last)
+    def __init__(self, backend: JsonLines) -> None:
+        super().__init__(backend)
+        self.loaded: list[str] = []
+        self.begun, self.free = trio.Event(), threading.Event()
 
-    async with stored_stage(path, echo) as stage:
-        monkeypatch.setattr(SqliteReader, "load", slow)
+    def load(self, session: str, last: int | None = None) -> LoadedSession | None:
+        self.loaded.append(session)
+        trio.from_thread.run_sync(self.begun.set)
+        assert self.free.wait(60)
+        return super().load(session, last)
+
+
+async def test_nothing_more_is_read_for_a_client_that_has_left(tmp_path: Path) -> None:
+    lines = tmp_path / "sessions.jsonl"
+    ids = [await left(JsonLines(lines), f"n{number}") for number in range(4)]
+    slow = JsonLines(lines)
+    reader = SlowReader(slow)
+    slow.reader = lambda: reader  # type: ignore[method-assign]
+    async with stored_stage(slow, echo) as stage:
         tabs = [stage.connect(ids[0]), stage.connect(), stage.connect()]
         for tab, id in zip(tabs[1:], ids[1:], strict=False):
             await tab.answer(tab.wire.hello_id)
             tab.wire.attach(id)
-        await begun.wait()
+        await reader.begun.wait()
         for tab in tabs:
             tab.cut()
-        free.set()
+        reader.free.set()
         stays = stage.connect()
         await stays.answer(stays.wire.attach(ids[-1]))
-        assert set(loaded) == {loaded[0], ids[-1]}
+        assert set(reader.loaded) == {reader.loaded[0], ids[-1]}
 
 
 async def test_the_turns_before_those_of_the_snapshot_are_read_without_an_agent(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 import trio
-from hub_kit import stage_with
+from hub_kit import Stage, stage_with, viewer_of
 from sockets import WATCH, frame, offer, site, websocket
 from trio.testing import MockClock
 
-from inside.server import commands
+from agentrt.web import Role
 from runtime.fakes import echo
 
 WATCHER = {"sec_websocket_protocol": offer(WATCH)}
@@ -47,31 +48,45 @@ async def test_a_viewer_is_told_its_own_limit(autojump_clock: MockClock) -> None
             assert tab.client.ready["limits"] == {"frame": limit}
 
 
-def test_nothing_is_made_of_what_a_viewer_may_not_say() -> None:
-    commands._decoder.cache_clear()
+async def refusal(stage: Stage, text: str, role: Role = "controller") -> dict[str, Any]:
+    """The answer to a message that is not carried out."""
+    viewer = viewer_of(stage.hub, role=role)
+    viewer.receive('{"type":"hello","id":"1"}')
+    await viewer.next_frame()
+    viewer.receive(text)
+    answer: dict[str, Any] = json.loads(await viewer.next_frame())
+    viewer.close()
+    assert not answer["ok"]
+    return answer
+
+
+async def test_nothing_is_made_of_what_a_viewer_may_not_say() -> None:
+    """Else it would be a bad request: a text without its text."""
     prompt = {"type": "prompt", "id": "p", "session": "s", "content": [{"type": "text"}]}
-    with pytest.raises(commands.Malformed) as refused:
-        commands.decode(json.dumps(prompt), "viewer")
-    assert (refused.value.id, refused.value.code) == ("p", "forbidden")
-    assert commands._decoder.cache_info().currsize == 0
+    async with stage_with(echo) as stage:
+        for role, code in (("viewer", "forbidden"), ("controller", "bad_request")):
+            answer = await refusal(stage, json.dumps(prompt), role)  # type: ignore[arg-type]
+            assert (answer["id"], answer["error"]["code"]) == ("p", code)
 
 
 @pytest.mark.parametrize("kind", ["hello", "permission", "session", "cancel"])
-def test_only_content_may_be_long(kind: str) -> None:
+async def test_only_content_may_be_long(kind: str) -> None:
     tools = [{"name": "t", "input_schema": {"x": ["y"] * 100_000}}]
-    with pytest.raises(commands.Malformed, match="longer than 262144") as refused:
-        commands.decode(json.dumps({"type": kind, "op": "rename", "id": "h", "tools": tools}))
-    assert refused.value.code == "bad_request"
+    text = json.dumps({"type": kind, "op": "rename", "id": "h", "tools": tools})
+    async with stage_with(echo) as stage:
+        error = (await refusal(stage, text))["error"]
+    assert error["code"] == "bad_request"
+    assert "longer than 262144" in error["message"]
 
 
-def test_half_a_surrogate_pair_is_refused_and_not_repaired(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("agentrt._core.wire.json.repair", None)
-    for text in ('{"type":"prompt","id":"p","x":"\\ud83d"}', '{"type":"beat","x":"\ud83d"}'):
-        with pytest.raises(commands.Malformed) as refused:
-            commands.decode(text)
-        assert refused.value.code == "bad_request"
+async def test_half_a_surrogate_pair_is_refused_and_not_repaired() -> None:
+    async with stage_with(echo) as stage:
+        session = await stage.session()
+        rename = f'{{"type":"session","op":"rename","id":"r","session":"{session}","title":'
+        for half in ("\\ud83d", "\ud83d"):
+            answer = await refusal(stage, f'{rename}"{half}"}}')
+            assert answer["error"]["code"] == "bad_request"
+        assert stage.runtime.get(session).title is None
 
 
 async def test_viewers_keep_no_controller_out() -> None:
