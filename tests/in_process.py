@@ -4,13 +4,13 @@ folders and the clock: a process of its own takes half a second for each command
 
 from __future__ import annotations
 
-import argparse
+import re
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
+from io import StringIO
 from unittest.mock import patch
-
-from inside.command_line import make_parser
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -31,6 +31,12 @@ def main(arguments: Sequence[str]) -> int:
             signal.signal(number, handler)
 
 
-def options_of(arguments: Sequence[str]) -> argparse.Namespace:
-    """Return the options that the command would get; exits if it would refuse them."""
-    return make_parser().parse_args(arguments)
+def help_on(arguments: Sequence[str]) -> str:
+    """Return the help on the command of these arguments, all of which it takes."""
+    with redirect_stdout(StringIO()) as printed:
+        assert main([*arguments, "--help"]) == 0  # it has read those before
+    told = printed.getvalue()
+    for word in arguments:
+        if word.startswith("--"):
+            assert re.search(rf"{word.partition('=')[0]}(?![\w-])", told), word
+    return told

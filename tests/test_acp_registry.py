@@ -13,8 +13,9 @@ import jsonschema
 import pytest
 
 import agentrt
-from agentrt._serve.acp import LOGIN
-from in_process import options_of
+from in_process import help_on
+from runtime.fakes import echo
+from web.hub_kit import stage_with, viewer_of
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "packaging" / "acp-registry"
@@ -93,8 +94,7 @@ def test_the_entry_names_this_package_and_this_version() -> None:
 
 
 def test_what_the_entry_starts_is_a_command_of_the_program() -> None:
-    options = options_of(ENTRY["distribution"]["uvx"]["args"])
-    assert options.subcommand == "acp"
+    assert help_on(ENTRY["distribution"]["uvx"]["args"]).startswith("usage: agentrt acp ")
 
 
 def test_the_icon_is_small_square_and_of_one_colour() -> None:
@@ -106,5 +106,10 @@ def test_the_icon_is_small_square_and_of_one_colour() -> None:
     assert colours <= {"currentColor", "none"}
 
 
-def test_the_program_offers_a_way_to_authenticate_that_the_registry_takes() -> None:
-    assert LOGIN["type"] in ("agent", "terminal")
+async def test_the_program_offers_a_way_to_authenticate_that_the_registry_takes() -> None:
+    async with stage_with(echo) as stage:
+        editor = viewer_of(stage.hub, "/acp")
+        editor.receive('{"jsonrpc": "2.0", "id": 1, "method": "initialize"}')
+        answer = json.loads(await editor.next_frame())
+    [method] = answer["result"]["authMethods"]
+    assert method["type"] in ("agent", "terminal")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import importlib.machinery
+import importlib.util
 import os
 import sys
 from pathlib import Path
 
 import pytest
 import trio
+from trio.testing import MockClock
 
-from agentrt._core.agents import find
 from agentrt.agents import (
     BUILT_IN,
     Agent,
@@ -33,7 +34,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     programs.mkdir()
     monkeypatch.setenv("PATH", str(programs))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(find.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     return programs
 
 
@@ -105,7 +106,7 @@ def test_claude_is_found_in_the_python_sdk_and_where_its_installers_put_it(
 
     spec = importlib.machinery.ModuleSpec("claude_agent_sdk", None, is_package=True)
     spec.submodule_search_locations = [str(tmp_path / "claude_agent_sdk")]
-    monkeypatch.setattr(find.importlib.util, "find_spec", lambda name: spec)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
     bundled = program(tmp_path / "claude_agent_sdk" / "_bundled" / "claude")
     assert resolve_agent("claude").command == (str(bundled),)
 
@@ -206,10 +207,10 @@ async def test_a_program_that_is_not_there_has_no_version() -> None:
 
 @pytest.mark.slow
 async def test_a_program_that_says_nothing_is_killed_with_all_it_started(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
+    machine: Path, monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock
 ) -> None:
-    monkeypatch.setattr(find, "VERSION_TIMEOUT_S", 0.2)
+    mock_clock.rate = 50  # it waits for 10 s
     monkeypatch.setenv("PATH", f"{machine}:{os.defpath}")
     agent = acp([str(program(machine / "agent", "sleep 300 & sleep 300"))])
-    with trio.fail_after(30):
+    with trio.fail_after(1500):
         assert await agent_version(agent) is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from agentrt._cli.arguments import make_parser
 from agentrt._cli.text import plain
 
-__all__ = ["make_parser", "plain"]
+__all__ = ["plain"]

@@ -22,7 +22,7 @@ from agentrt._serve.forwarded import ClusterCommandHandler, serve_forwarded
 from agentrt._serve.http import load_page
 from agentrt._serve.hub import Hub
 from agentrt._serve.refusal import ConnectionRefusal
-from agentrt._serve.security import grant_of_cookies, grant_of_token, redeem_ticket
+from agentrt._serve.security import redeem_ticket
 from agentrt._serve.site import SiteServer
 from agentrt._serve.transcript import ItemIndex
 
@@ -42,8 +42,6 @@ __all__ = [
     "ServerAddress",
     "SiteServer",
     "commands",
-    "grant_of_cookies",
-    "grant_of_token",
     "load_page",
     "operations",
     "redeem_ticket",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from agentrt._core.store import schema, sqlite, writer
 from agentrt._core.store.address import address_of
-from agentrt._core.store.opening import backend_of, open_address, process_of
+from agentrt._core.store.opening import backend_of
 from agentrt._core.store.reader import SqliteReader
 from agentrt._core.store.service import StoreService
 from agentrt._core.store.sqlite import SqliteBackend
@@ -23,8 +23,6 @@ __all__ = [
     "address_of",
     "backend_of",
     "gathered",
-    "open_address",
-    "process_of",
     "schema",
     "sqlite",
     "writer",

@@ -16,7 +16,7 @@ import yaml
 
 from agentrt import Limits
 from agentrt.config import load_config
-from in_process import options_of
+from in_process import help_on
 from postgres.server import Server, programs, unprivileged
 from web.sockets import get, site, status
 
@@ -60,9 +60,8 @@ def seconds(text: str) -> float:
 def test_each_command_is_one_of_agentrt(words: list[str]) -> None:
     program, *arguments = words
     assert program == "agentrt"
-    parsed = options_of(arguments)
-    assert parsed.subcommand == "serve"
-    assert parsed.node
+    assert help_on(arguments).startswith("usage: agentrt serve ")
+    assert "--node" in arguments
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -16,11 +16,11 @@ import pytest
 from program import COMMAND, FAST_DEMO, PATIENCE, Program, fake_claude, odd
 
 from agentrt import __version__
+from agentrt._cli.arguments import make_parser
 from agentrt._cli.setup import choose_agent
 from agentrt._cli.subcommands import SESSION_OPTIONS, SUBCOMMANDS
 from agentrt.config import Config
 from in_process import main
-from inside.command_line import make_parser
 
 
 def test_the_version_is_reported_by_either_name_of_the_program(program: Program) -> None:

@@ -7,8 +7,8 @@ import trio.testing
 
 from agentrt.testing import FakeAcpAgent
 from agentrt.tracing import RecentWire
-from inside.runtime import host_of
 from runtime.fakes import echo, session_with
+from work import calls_per_line, chatter
 
 FLOOD = 2_000
 
@@ -66,7 +66,12 @@ async def test_of_a_long_session_the_newest_rows_are_kept_without_their_lines() 
 
 
 async def test_nothing_listens_once_it_is_over() -> None:
-    async with session_with(echo) as (session, _):
-        with trio.move_on_after(0):
-            await RecentWire(session.trace()).listen()
-        assert not host_of(session).tap.process.on
+    async with session_with(chatter) as (session, _):
+        await session.run("once")
+        quiet = await calls_per_line(session)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(RecentWire(session.trace()).listen)
+            await trio.testing.wait_all_tasks_blocked()
+            assert await calls_per_line(session) >= quiet + 4
+            nursery.cancel_scope.cancel()
+        assert await calls_per_line(session) < quiet + 4

@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 import trio
+import trio.testing
 
 import agentrt
 from agentrt.testing import FakeAcpAgent
 from agentrt.tracing import read_trace
-from inside.runtime import host_of
-from inside.trace import Piece
 from runtime.fakes import echo, session_with
+from work import calls_per_line, chatter
 
 
 @pytest.mark.slow
@@ -73,12 +73,12 @@ async def test_a_subscriber_comes_whenever_it_likes_and_ends_with_the_session() 
 
 
 async def test_while_nobody_listens_nothing_is_called() -> None:
-    async with session_with(echo) as (session, _):
-        tap = host_of(session).tap
-        assert not tap.process.on
+    async with session_with(chatter) as (session, _):
+        await session.run("once")
+        quiet = await calls_per_line(session)
         with session.trace():
-            assert tap.process.on
-        assert not tap.process.on
+            assert await calls_per_line(session) >= quiet + 4
+        assert await calls_per_line(session) < quiet + 4
 
 
 async def test_each_process_of_a_session_has_its_number() -> None:
@@ -100,17 +100,34 @@ BUFFERED_BYTES = 4 * 1024 * 1024
 """Held for a subscriber that does not read."""
 
 
+MESSAGES = 120
+
+
+async def much(agent: FakeAcpAgent) -> None:
+    """Write noise, and then more than is held for a subscriber, a message at a time."""
+    async for prompt in agent.prompts:
+        agent.process.send(b"noise\n[1]\n")
+        for _ in range(MESSAGES):
+            await trio.testing.wait_all_tasks_blocked()
+            agent.say("x" * 50_000)
+        await trio.testing.wait_all_tasks_blocked()
+        prompt.end()
+
+
 async def test_what_a_subscriber_does_not_read_is_bounded_and_counted() -> None:
-    async with session_with(echo) as (session, _):
-        tap = host_of(session).tap
-        trace = session.trace()
-        big = b"x" * (BUFFERED_BYTES // 2) + b"\n"
-        for _ in range(5):
-            trace._wire.put(Piece(1.0, session.id, tap.process.number, "received", big))
-        trace._wire.end()
-        found = [record async for record in trace]
-    assert [record.kind for record in found] == ["received"] * 2 + ["lost"]
-    assert found[-1].count == 3
+    async with session_with(much) as (session, _):
+        with session.trace() as trace:
+            await session.run("go on")
+            sent, *received, lost = trace.take(1_000)
+    assert (sent.kind, {record.kind for record in received}, lost.kind) == (
+        "sent",
+        {"received"},
+        "lost",
+    )
+    size = sum(len(record.data) for record in received)
+    assert abs(size - BUFFERED_BYTES) < 100_000
+    noise, answer = 2, 1
+    assert len(received) + lost.count == noise + MESSAGES + answer
 
 
 @pytest.mark.slow
@@ -137,13 +154,12 @@ async def test_a_program_reads_the_decoded_messages_of_both_sides() -> None:
 
 
 async def test_messages_that_a_slow_reader_lost_are_counted_and_noise_is_skipped() -> None:
-    async with session_with(echo) as (session, _):
-        tap = host_of(session).tap
+    async with session_with(much) as (session, _):
         wire = session.wire()
-        big = b'{"x": "' + b"x" * BUFFERED_BYTES + b'"}\n'
-        for line in (b"noise\n", b"[1]\n", big, b"{}\n", b"{}\n"):
-            tap.put("received", tap.process.number, line, None)
+        await session.run("go on")
         await session.aclose()
-        bodies = [len(message.body["x"]) async for message in wire]
-    assert bodies == [BUFFERED_BYTES]
-    assert wire.lost >= 2
+        sent, *received = [message.body async for message in wire]
+    assert sent["method"] == "session/prompt"
+    assert {body["method"] for body in received} == {"session/update"}
+    assert abs(50_000 * len(received) - BUFFERED_BYTES) < 100_000
+    assert len(received) + wire.lost >= MESSAGES + 1  # with the end of the process

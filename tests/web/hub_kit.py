@@ -16,7 +16,7 @@ import trio
 from agentrt import Runtime
 from agentrt.testing import open_fake_runtime
 from agentrt.web import Role
-from inside.server import BUILT_IN, ConnectionRefusal, Folders, Hub
+from inside.server import BUILT_IN, ConnectionRefusal, Folders, Hub, serve_forwarded
 from runtime.fakes import Incarnations, Script
 from web.wire_client import View, Wire, WireClient
 
@@ -141,6 +141,7 @@ async def stage_of(
 ) -> AsyncIterator[Stage]:
     """The hub of a runtime; `roots` and `cwd` are those of `agentrt.web.serve`."""
     hub = Hub(runtime, folders=Folders(roots, cwd))
+    serve_forwarded(hub)
     async with trio.open_nursery() as nursery:
         try:
             yield Stage(runtime, hub, agents or Incarnations(), nursery)

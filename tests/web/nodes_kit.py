@@ -5,16 +5,15 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 import trio
-from hub_kit import Stage, Tab
+from hub_kit import Stage, Tab, stage_of
 from wire_client import WireClient
 
 from agentrt import Limits
+from agentrt.store import open_store
 from agentrt.testing import open_fake_runtime
-from inside.server import Hub, serve_forwarded
-from inside.store import address_of, open_address, process_of
 from runtime.fakes import Incarnations, Script, echo
 
 PATIENCE = 20.0
@@ -28,24 +27,19 @@ async def node(
     url: str,
     name: str,
     *scripts: Script,
-    role: str = "both",
+    role: Literal["both", "gateway", "worker"] = "both",
     home: str = "here",
     fake: dict[str, Any] | None = None,
     limits: Limits | None = None,
 ) -> AsyncIterator[Stage]:
     agents = Incarnations(*(scripts or (echo,)), **(fake or {}))
-    process = process_of(name, home, role)
     limits = limits or Limits(store_lease_s=LEASE_S)
     async with (
-        open_address(address_of(url), process=process, limits=limits) as store,
+        open_store(url, node=name, home=home, role=role, limits=limits) as store,
         open_fake_runtime({"fake": agents.start}, store=store, limits=limits) as runtime,
-        trio.open_nursery() as nursery,
+        stage_of(runtime, agents) as stage,
     ):
-        hub = Hub(runtime)
-        serve_forwarded(hub)
-        yield Stage(runtime, hub, agents, nursery)
-        hub.close()
-        nursery.cancel_scope.cancel()
+        yield stage
 
 
 async def until(true: Callable[[], Any]) -> None:

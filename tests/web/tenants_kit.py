@@ -13,10 +13,9 @@ from typing import Any
 import trio
 
 from agentrt import Limits, Runtime
-from agentrt.store import StoreProcess
+from agentrt.store import open_store
 from agentrt.testing import open_fake_runtime
 from agentrt.web import Security, Site, Tenant, serve
-from inside.store import address_of, open_address, process_of
 from runtime.fakes import Incarnations, Script
 from web.sockets import TOKEN, Client, frame, offer, websocket
 
@@ -54,8 +53,10 @@ async def servers(
             shared = store is not None and store.startswith("postgresql")
             roles = ["worker", "worker", "gateway", "gateway"] if shared else ["both"]
             for number, role in enumerate(roles):
-                process = process_of(f"n{number}", "here", role) if shared else None
-                node = _node(store, script, security, process)
+                named: dict[str, Any] = {}
+                if shared:
+                    named = {"node": f"n{number}", "home": "here", "role": role}
+                node = _node(store, script, security, **named)
                 runtime, site = await stack.enter_async_context(node)
                 if role != "gateway":
                     there.runtimes.append(runtime)
@@ -66,15 +67,14 @@ async def servers(
 
 @asynccontextmanager
 async def _node(
-    store: str | None, script: Script, security: Security, process: StoreProcess | None
+    store: str | None, script: Script, security: Security, **named: Any
 ) -> AsyncIterator[tuple[Runtime, Site]]:
     agents = Incarnations(script, capabilities={"loadSession": True})
     limits = Limits(store_lease_s=5.0, unload_after_s=None)
     async with AsyncExitStack() as stack:
         kept = None
         if store is not None:
-            opened = open_address(address_of(store), process=process, limits=limits)
-            kept = await stack.enter_async_context(opened)
+            kept = await stack.enter_async_context(open_store(store, limits=limits, **named))
         opening = open_fake_runtime({"fake": agents.start}, store=kept, limits=limits)
         runtime = await stack.enter_async_context(opening)
         nursery = await stack.enter_async_context(trio.open_nursery())

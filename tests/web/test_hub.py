@@ -12,10 +12,9 @@ from wire_client import View
 
 import agentrt
 from agentrt.events import Event, Item, ItemClosed, ItemOpened, TurnEnded, TurnStarted
-from agentrt.lowlevel import Log, SessionState
 from agentrt.testing import FakeAcpAgent
-from inside.server import Feed
 from runtime.fakes import echo
+from work import counted
 
 
 async def trickling(agent: FakeAcpAgent) -> None:
@@ -259,19 +258,30 @@ async def test_a_closed_hub_listens_to_its_runtime_no_more(autojump_clock: MockC
         assert stage.runtime._register._listeners == set()
 
 
-class Follower:
-    def changed(self, feed: Feed, *, overtaken: bool = False) -> None:
-        raise AssertionError("nothing has changed")
-
-
-def test_how_long_a_snapshot_is_waited_for_does_not_grow_with_the_session() -> None:
-    log = Log("s1", "e1", agentrt.Limits(), SessionState())
-    for number in range(10_000):
-        turn, item = f"t{number}", Item(id=f"i{number}", type="text", turn=f"t{number}")
-        events: list[Event] = [TurnStarted(turn, "user"), ItemOpened(item)]
-        events += [ItemClosed(item.id, "completed"), TurnEnded(turn=turn, outcome="completed")]
-        log.extend(events, 100)
-    feed = Feed(log, agentrt.Limits(), lambda job, at: None)
-    feed.overtake(Follower(), 0.0)
-    assert feed.weight <= agentrt.Limits().snapshot_bytes
-    assert len(feed.snapshot(None, 0.0)[1]) == feed.weight
+async def test_how_long_a_snapshot_is_waited_for_does_not_grow_with_the_session(
+    autojump_clock: MockClock,
+) -> None:
+    waits: list[int] = []
+    for turns in (100, 10_000):
+        async with stage_with(echo) as stage:
+            session = await stage.runtime.create("fake")
+            for number in range(turns):
+                turn, item = f"t{number}", Item(id=f"i{number}", type="text", turn=f"t{number}")
+                events: list[Event] = [TurnStarted(turn, "user"), ItemOpened(item)]
+                events += [
+                    ItemClosed(item.id, "completed"),
+                    TurnEnded(turn=turn, outcome="completed"),
+                ]
+                for event in events:
+                    session.log.append(event)
+            session.log.publish()
+            tab = stage.connect()
+            await tab.answer(tab.wire.hello_id)
+            with counted() as calls:
+                tab.wire.attach(session.id)
+                while not tab.view(session.id).shown:
+                    await tab.news()
+            waits.append(calls.count)
+            [snapshot] = tab.messages("snapshot")
+            assert len(json.dumps(snapshot)) <= agentrt.Limits().snapshot_bytes
+    assert waits[1] < 2 * waits[0]

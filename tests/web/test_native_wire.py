@@ -8,8 +8,8 @@ from hub_kit import stage_with
 from test_browser_shapes import alone
 from trio.testing import MockClock
 
-from inside.runtime import host_of
 from runtime.fakes import echo
+from work import calls_per_line, chatter
 
 
 async def test_who_looks_sees_what_is_said_from_then_on(autojump_clock: MockClock) -> None:
@@ -31,17 +31,18 @@ async def test_who_looks_sees_what_is_said_from_then_on(autojump_clock: MockCloc
 async def test_nothing_listens_before_anybody_looks_and_once_nobody_does(
     autojump_clock: MockClock,
 ) -> None:
-    async with stage_with(echo) as stage:
-        id, tab = await alone(stage)
-        process = host_of(stage.runtime.get(id)).tap.process
-        assert not process.on
-        await tab.ok("wire", session=id)
+    async with stage_with(chatter) as stage:
+        session = await stage.runtime.create("fake")
+        tab = stage.connect()
+        await session.run("once")
+        quiet = await calls_per_line(session)
+        await tab.ok("wire", session=session.id)
         await trio.sleep(29)
-        await tab.ok("wire", session=id)
+        await tab.ok("wire", session=session.id)
         await trio.sleep(29)
-        assert process.on
+        assert await calls_per_line(session) >= quiet + 4
         await trio.sleep(2)
-        assert not process.on
+        assert await calls_per_line(session) < quiet + 4
 
 
 async def test_an_answer_has_the_newest_rows(autojump_clock: MockClock) -> None:
