@@ -30,7 +30,7 @@ HOMES = {
     "tool": "_core.tools.tools",
     "Tool": "_core.tools.tools",
     "ToolContext": "_core.tools.tools",
-    "ToolError": "_core.tools.tools",
+    "ToolError": "_core.errors",
     "hook": "_core.tools.extensions",
     # permission policies
     "rules": "_core.permissions.policies",

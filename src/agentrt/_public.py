@@ -16,6 +16,7 @@ if _typing.TYPE_CHECKING:
     from ._core.errors import Busy as Busy
     from ._core.errors import LocalProtocolError as LocalProtocolError
     from ._core.errors import SessionClosed as SessionClosed
+    from ._core.errors import ToolError as ToolError
     from ._core.limits import Limits as Limits
     from ._core.model.content import Image as Image
     from ._core.model.content import Prompt as Prompt
@@ -55,7 +56,6 @@ if _typing.TYPE_CHECKING:
     from ._core.tools.extensions import hook as hook
     from ._core.tools.tools import Tool as Tool
     from ._core.tools.tools import ToolContext as ToolContext
-    from ._core.tools.tools import ToolError as ToolError
     from ._core.tools.tools import tool as tool
 
 if not _typing.TYPE_CHECKING:  # mypy would take a list that is not literal for an empty one

@@ -43,11 +43,11 @@ from ._core.errors import (
     StoreError,
     StoreInUse,
     StoreUnavailable,
+    ToolError,
     TraceError,
 )
 from ._core.model.log import EventsExpired
 from ._core.model.result import AgentDied, AgentFailed, TurnFailed, TurnTimedOut
-from ._core.tools.tools import ToolError
 
 __all__ = [
     # base class

@@ -229,6 +229,14 @@ class LimitExceeded(AgentrtError):
     """A limit of `Limits` was reached; the message names it."""
 
 
+class ToolError(AgentrtError):
+    """Raise this in a tool to report a problem to the model.
+
+    It does not count as a defect of the tool: the message becomes the tool's answer, and nothing is
+    logged.
+    """
+
+
 for _each in tuple(globals().values()):
     if isinstance(_each, type) and issubclass(_each, AgentrtError):
         _each.__module__ = "agentrt.errors"  # the public import path, also shown in tracebacks

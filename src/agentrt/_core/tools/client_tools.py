@@ -13,13 +13,14 @@ from functools import partial
 
 import trio
 
+from ..errors import ToolError
 from ..model.content import Block, JsonObject, ToolContent, ToolText
 from ..model.driver import ToolCalled
 from ..model.events import ItemStatus
 from ..session.core import SessionCore
 from ..session.session import host_of
 from ..wire.mcp import ToolOutcome
-from .tools import Tool, ToolContext, ToolError
+from .tools import Tool, ToolContext
 
 
 class ClientTool(Tool, frozen=True):

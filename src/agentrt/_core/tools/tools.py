@@ -19,7 +19,7 @@ import msgspec
 import trio
 from msgspec import UNSET, Struct, UnsetType
 
-from ..errors import AgentrtError
+from ..errors import ToolError
 from ..model.content import Audio, Block, Image, JsonObject, Resource, ResourceLink, Text
 from ..model.content import blocks as content_blocks
 from ..permissions.policies import OWN_NAME as OWN_NAME
@@ -40,16 +40,6 @@ ReportProgress: TypeAlias = Callable[[float, float | None, str | None], None]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """Characters and length allowed in a tool's name by the protocol and the model APIs."""
-
-
-class ToolError(AgentrtError):
-    """Raise this in a tool to report a problem to the model.
-
-    It does not count as a defect of the tool: the message becomes the tool's answer, and nothing is
-    logged.
-    """
-
-    __module__ = "agentrt.errors"  # the public import path
 
 
 class ToolContext:
