@@ -8,6 +8,8 @@ import re
 import sys
 from collections.abc import Iterator
 
+import pytest
+
 import agentrt.testing
 from public import PUBLIC
 from tables import for_each
@@ -36,6 +38,7 @@ def fields(kind: type) -> Iterator[tuple[str, bool]]:
                 yield name, own or bool(re.search(rf"`{name}`", text))
 
 
+@pytest.mark.slow
 @for_each("name", sorted(CLASSES))
 def test_every_field_of_a_public_class_is_described(name: str) -> None:
     assert [field for field, described in fields(CLASSES[name]) if not described] == []

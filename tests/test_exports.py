@@ -85,6 +85,7 @@ def test_the_names_of_a_module_are_listed_by_purpose(name: str) -> None:
     assert len(groups) == len(set(groups))
 
 
+@pytest.mark.slow
 def test_a_star_import_gives_what_is_public_also_as_the_first_import() -> None:
     code = (
         "from agentrt import *; import agentrt; assert open_session and Turn;"

@@ -17,6 +17,8 @@ from typing import Final
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT: Final = Path(__file__).parent.parent
 SOURCE: Final = ROOT / "src" / "agentrt"
 
@@ -128,19 +130,16 @@ def allowed(text: str) -> float:
     return max(1, MAX_HABITS * len(re.findall(r"[A-Za-z']+", text)) / 1000)
 
 
-@pytest.mark.slow
 def test_a_class_name_is_defined_once() -> None:
     found = {name: files for name, files in package().classes.items() if len(files) > 1}
     assert len(found) <= CLASS_NAMES_LEFT, f"{found}: see CONTRIBUTING.md"
 
 
-@pytest.mark.slow
 def test_a_docstring_begins_with_its_subject() -> None:
     found = package().openings
     assert len(found) <= OPENINGS_LEFT, f"{found}: see CONTRIBUTING.md"
 
 
-@pytest.mark.slow
 def test_strings_are_plain_english() -> None:
     text = "\n".join(package().texts)
     found = habits(text)
@@ -154,13 +153,11 @@ def test_each_page_is_plain_english() -> None:
         assert sum(found.values()) <= allowed(text), f"{page}: {found}: see CONTRIBUTING.md"
 
 
-@pytest.mark.slow
 def test_arguments_are_not_bundled_in_an_unpacked_tuple() -> None:
     found = package().bundles
     assert len(found) <= BUNDLES_LEFT, f"{found}: see CONTRIBUTING.md"
 
 
-@pytest.mark.slow
 def test_a_function_has_few_branches() -> None:
     found = {name: count for name, count in package().branches.items() if count > MAX_BRANCHES}
     assert len(found) <= LONG_FUNCTIONS_LEFT, f"{found}: see CONTRIBUTING.md"

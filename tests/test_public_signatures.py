@@ -21,6 +21,8 @@ import agentrt.asgi
 import agentrt.testing
 from public import MODULES
 
+pytestmark = pytest.mark.slow
+
 ALL: dict[str, ModuleType] = {
     "agentrt": agentrt,
     **MODULES,
@@ -150,7 +152,6 @@ def is_a_type(value: object) -> bool:
     return not isinstance(value, variables) and value not in (int, str, bytes, float, bool)
 
 
-@pytest.mark.slow
 def test_public_signatures_use_public_types_only() -> None:
     assert private_types(ALL) == {}
 

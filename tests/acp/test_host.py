@@ -624,6 +624,7 @@ async def test_a_device_is_refused() -> None:
 # --- races
 
 
+@pytest.mark.slow
 async def test_a_link_that_is_swapped_all_the_time_never_leads_outside(
     root: Path, outside: Path
 ) -> None:

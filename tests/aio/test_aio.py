@@ -33,6 +33,7 @@ from runtime.fakes import Incarnations, asking, echo, obedient
 pytestmark = pytest.mark.usefixtures("forked_demo")
 
 
+@pytest.mark.slow
 @pytest.mark.door("asyncio", "prompt", "stream")
 def test_a_session_and_its_turns_are_awaited_from_asyncio(tmp_path: Path) -> None:
     async def main() -> None:
@@ -156,6 +157,7 @@ def test_policies_tools_and_hooks_may_be_coroutines_of_asyncio() -> None:
     assert len(asked) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.door("asyncio", "tools")
 def test_a_tool_runs_in_asyncio_and_sees_its_session_so(tmp_path: Path) -> None:
     seen: list[object] = []
@@ -382,12 +384,14 @@ def test_what_is_called_where_no_loop_runs_either_says_so() -> None:
             started.send(None)
 
 
+@pytest.mark.slow
 async def test_in_a_task_of_trio_s_it_is_what_it_is_in_agentrt(tmp_path: Path) -> None:
     async with aio.open_session("demo", cwd=tmp_path) as session:
         assert type(session) is agentrt.Session
         assert (await session.run("list the files")).outcome == "completed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_an_anyio_program_cancels_by_its_own_scopes(backend: str, tmp_path: Path) -> None:
     async def main() -> None:

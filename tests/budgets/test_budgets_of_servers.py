@@ -28,6 +28,7 @@ async def test_a_tenants_budget_counts_its_sessions_and_no_others() -> None:
         await (await runtime.create("demo")).run("hi")
 
 
+@pytest.mark.slow
 async def test_a_runtimes_budget_counts_all_sessions() -> None:
     spent = agentrt.budget(turns=1)
     async with agentrt.open_runtime(budget=spent) as runtime:

@@ -39,10 +39,12 @@ def schema() -> Any:
     return jsonschema.Draft202012Validator(found)
 
 
+@pytest.mark.slow
 def test_the_schema_is_valid(schema: Any) -> None:
     assert schema.schema["title"] == "agentrt.v1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["TYPES", "SCHEMA"])
 def test_a_generated_file_is_that_of_the_structs(name: str) -> None:
     path: Path = getattr(generator, name)

@@ -224,6 +224,7 @@ opened = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(opened=opened, more=st.lists(events, max_size=15), seed=st.randoms(use_true_random=False))
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -113,6 +113,7 @@ def test_a_life_cancelled_at_any_step_ends_there(
     at_every_step(attempt, least=100)
 
 
+@pytest.mark.slow
 @by_protocol
 @at
 def test_a_turn_cancelled_at_any_step_costs_the_session_nothing(

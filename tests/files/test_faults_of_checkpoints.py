@@ -67,6 +67,7 @@ def test_a_restore_that_fails_half_way_changes_nothing(project: Path) -> None:
     assert files_of(project) == wrecked
 
 
+@pytest.mark.slow
 async def test_bringing_back_changes_that_fails_half_way_changes_nothing(project: Path) -> None:
     before = files_of(project)
     async with open_worktree(project) as worktree:
@@ -133,6 +134,7 @@ def test_a_failed_checkpoint_leaves_no_incomplete_files(project: Path, state: Pa
     shadow.take()
 
 
+@pytest.mark.slow
 def test_files_that_a_program_writes_to_do_not_prevent_a_checkpoint(project: Path) -> None:
     shadow = FolderCheckpoints(project, Limits())
     writer = subprocess.Popen([sys.executable, "-c", WRITER, str(project)], stdout=subprocess.PIPE)

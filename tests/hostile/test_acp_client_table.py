@@ -379,6 +379,7 @@ async def cancel_a_turn(session: agentrt.Session) -> None:
         turn.cancel()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", ["never cancelled", "cancelled", "has answered since"])
 async def test_cancels_prompts_that_nobody_has_cancelled(before: str) -> None:
     """Each end names the agent. Behind a cancel one is enough to replace it, else two in a row."""

@@ -463,6 +463,7 @@ async def test_bytes_of_a_message_may_come_in_any_form(how: str) -> None:
         await works(session)
 
 
+@pytest.mark.slow
 async def test_bytes_without_a_newline_do_not_fill_the_memory() -> None:
     """A quarter of a gibibyte here; how much it is makes no difference."""
 

@@ -142,6 +142,7 @@ def test_each_setting_of_a_narrowed_sandbox_permits_what_both_permit(
         assert permitted(common) == permitted(first) & permitted(second), setting
 
 
+@pytest.mark.slow
 @given(SANDBOXES, SANDBOXES, st.sets(st.sampled_from([*Sandbox.__struct_fields__, "mode"])))
 def test_no_settings_of_a_client_permit_more_in_any_setting(
     outer: Sandbox, wanted: Sandbox, named: set[str]

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agentrt
 from agentrt._core.permissions.pages import read_page
 from agentrt.permissions import Allow, PermissionRequest
+
+pytestmark = pytest.mark.slow
 
 
 def ask(policy: agentrt.Policy, input: Any) -> object:

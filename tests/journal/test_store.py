@@ -97,6 +97,7 @@ async def test_a_session_is_found_by_the_beginning_of_its_id(path: Path) -> None
         assert await store.find("c") == []
 
 
+@pytest.mark.slow
 async def test_no_id_looks_like_an_option_of_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = chain(["-like-an-option"], repeat("like-an-id"))
     monkeypatch.setattr("secrets.token_urlsafe", lambda *size: next(drawn))
@@ -247,6 +248,7 @@ async def test_a_file_that_others_could_read_is_made_the_owners_alone(path: Path
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+@pytest.mark.slow
 async def test_a_second_writer_is_refused_with_the_pid_of_the_first(path: Path) -> None:
     other = (
         "import sys, trio, agentrt\n"
@@ -266,6 +268,7 @@ async def test_a_second_writer_is_refused_with_the_pid_of_the_first(path: Path) 
         pass  # the lock ends with its holder
 
 
+@pytest.mark.slow
 async def test_a_file_that_is_written_under_another_name_is_not_written_twice(
     path: Path, tmp_path: Path
 ) -> None:

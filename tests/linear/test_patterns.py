@@ -110,6 +110,7 @@ def not_linear(effort: Effort) -> dict[str, str]:
     return {found.where: found.pattern for found in every if worst(found, effort) is not None}
 
 
+@pytest.mark.slow
 def test_each_pattern_is_linear() -> None:
     assert not_linear(QUICK) == {}
 

@@ -97,6 +97,7 @@ SEEDS = 45
 STEPS = 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", mostly_slow(range(0, SEEDS, 15), one_in=3))
 def test_no_two_own_a_session_whatever_happens(first: int) -> None:
     delivered = claims = 0

@@ -21,7 +21,8 @@ import pytest
 from spellings import LIKE_GIT_STATUS, NOT_GIT_STATUS, NOT_REMOVING, REMOVING
 
 from agentrt.permissions import PermissionRequest, rule_effect
-from faults.quick import mostly_slow
+
+pytestmark = pytest.mark.slow
 
 LINES = 20_000 if "AGENTRT_FULL" in os.environ else 200
 AT_A_TIME = 200
@@ -146,7 +147,7 @@ def run(command: list[str], lines: list[str], programs: Path, folder: Path) -> d
     return ran
 
 
-@pytest.mark.parametrize("name", mostly_slow(SHELLS, one_in=2))
+@pytest.mark.parametrize("name", SHELLS)
 def test_no_shell_runs_what_the_rules_have_not_seen(
     name: str, programs: Path, tmp_path: Path
 ) -> None:

@@ -40,6 +40,7 @@ def test_no_way_to_remove_a_file_is_allowed_where_rm_is_denied(line: str) -> Non
         assert isinstance(everything(asked(command)), Deny)
 
 
+@pytest.mark.slow
 @for_each("line", MORE_REMOVING)
 def test_no_further_way_to_run_rm_is_allowed_where_rm_is_denied(line: str) -> None:
     policy = rules(deny=["Bash(rm:*)"], otherwise=allow_all)

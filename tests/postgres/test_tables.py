@@ -30,6 +30,8 @@ from owners import tables
 from .kit import ABOUT, events
 from .test_nodes import process
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("s1", "s2")
 STEPS = 250
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from agentrt.events import Text
 
 from .cutting import stage
 from .test_line import Reader
+
+pytestmark = pytest.mark.slow
 
 LONG = "".join(f"{n} é😀\n" for n in range(4_000))
 

@@ -41,6 +41,7 @@ async def demo() -> AsyncIterator[trio.SocketStream]:
         await trio.to_thread.run_sync(process.wait)  # noqa: ASYNC102 - its input has ended
 
 
+@pytest.mark.slow
 async def test_a_session_over_a_socket_prompts_and_cancels_and_its_agent_ends(
     tmp_path: Path,
 ) -> None:
@@ -92,6 +93,7 @@ async def test_the_end_of_the_connection_ends_the_turn_and_a_function_connects_a
             assert len(connected) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trust", ["no", "ask", "yes"])
 async def test_a_remote_agent_is_neither_refused_nor_asked_about(
     trust: Any, tmp_path: Path
@@ -107,6 +109,7 @@ async def test_a_remote_agent_is_neither_refused_nor_asked_about(
             assert session.pending_permissions == {}
 
 
+@pytest.mark.slow
 async def test_two_streams_alone_are_good_for_one_connection(tmp_path: Path) -> None:
     with trio.fail_after(PATIENCE):
         async with (

@@ -36,6 +36,7 @@ async def test_turns_leave_nothing_for_the_garbage_collector(
 CALLS = 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", ["claude", "gemini"])
 async def test_a_long_conversation_does_not_lengthen_garbage_collections(
     agent: str, scripted_agents: ScriptedAgents
@@ -66,6 +67,7 @@ async def test_a_long_conversation_does_not_lengthen_garbage_collections(
         assert examined() - before < CALLS / 2
 
 
+@pytest.mark.slow
 async def test_an_idle_session_has_few_objects_for_the_garbage_collector(
     scripted_agents: ScriptedAgents,
 ) -> None:

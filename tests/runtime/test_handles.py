@@ -39,6 +39,7 @@ async def test_a_request_is_answered_by_its_event_or_its_id(
     assert turn.result.text == "yes"
 
 
+@pytest.mark.slow
 async def test_a_prompt_that_is_never_entered_is_warned_of(session: Session) -> None:
     with pytest.warns(RuntimeWarning, match="a prompt was never sent: enter it with"):
         session.prompt("go")  # nothing else holds it

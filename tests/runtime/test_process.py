@@ -363,6 +363,7 @@ trio.run(main)
 """
 
 
+@pytest.mark.slow
 def test_a_fork_of_a_forked_host_keeps_its_own_descriptors() -> None:
     host = [sys.executable, "-W", "ignore", "-c", FORK_OF_A_FORK]
     assert subprocess.check_output(host, text=True, timeout=30) == "0\n"

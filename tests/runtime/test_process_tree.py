@@ -243,6 +243,7 @@ trio.run(main)
 """
 
 
+@pytest.mark.slow
 def test_a_host_that_adopts_orphans_reaps_them() -> None:
     host = [sys.executable, "-c", HOST_THAT_ADOPTS]
     assert subprocess.check_output(host, text=True, timeout=20) == "''\n"

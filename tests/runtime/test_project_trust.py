@@ -275,6 +275,7 @@ async def test_the_files_that_are_ignored_are_named(place: Place) -> None:
     assert notice.message.startswith("gemini ignores .gemini/settings.json: the folder is not")
 
 
+@pytest.mark.slow
 async def test_nothing_is_told_where_there_is_nothing(place: Place) -> None:
     place.put("README.md")
     place.put(".github/workflows/ci.yml")

@@ -319,6 +319,7 @@ async def test_a_closed_runtime_opens_nothing() -> None:
         await runtime.create("fake")
 
 
+@pytest.mark.slow
 async def test_real_sessions_are_opened_by_their_names_with_the_settings_of_a_configuration() -> (
     None
 ):

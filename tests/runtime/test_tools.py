@@ -208,6 +208,7 @@ points = st.fixed_dictionaries({"x": numbers, "y": numbers})
 colours = st.sampled_from(["red", "blue"])
 
 
+@pytest.mark.slow
 @given(
     st.fixed_dictionaries(
         {"a": numbers},

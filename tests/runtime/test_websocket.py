@@ -32,6 +32,7 @@ async def tool_runs(turn: agentrt.Turn) -> None:
             return
 
 
+@pytest.mark.slow
 async def test_a_session_prompts_and_cancels_and_its_agent_ends_with_it(tmp_path: Path) -> None:
     with trio.fail_after(PATIENCE):
         async with bridge(DEMO) as there:

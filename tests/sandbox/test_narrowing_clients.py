@@ -149,6 +149,7 @@ def test_each_field_of_a_command_that_opens_a_session_is_attacked() -> None:
         assert {*ATTACKS[op]} == published.fields_of(published.COMMANDS["session", op])
 
 
+@pytest.mark.slow
 async def test_no_field_of_a_command_gives_a_tenant_more_than_the_server(project: Path) -> None:
     async with connected(SANDBOX, project) as (runtime, bolt):
         session = await runtime.create("demo", cwd=project, sandbox=None)
@@ -345,6 +346,7 @@ def shown(viewer: Line) -> tuple[str, list[str]]:
     return newest["phase"], newest.get("granted", [])
 
 
+@pytest.mark.slow
 async def test_without_a_sandbox_there_is_nothing_to_take_back(project: Path) -> None:
     async with connected(None) as (runtime, bolt):
         session = await runtime.create("demo", cwd=project)

@@ -73,6 +73,7 @@ def test_signals_reach_the_command_or_end_everything(
     assert (rest, running.returncode) == (shown, status)
 
 
+@pytest.mark.slow
 def test_the_doctor_tests_the_machine(agentrt_in: Agentrt) -> None:
     done = agentrt_in("doctor", "--sandbox", "--json")
     found = json.loads(done.stdout)
@@ -90,6 +91,7 @@ def test_a_prompt_runs_in_a_sandbox(agentrt_in: Agentrt, project: Path) -> None:
     assert "secret" in agentrt_in("--no-sandbox", *words).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [

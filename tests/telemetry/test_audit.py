@@ -41,6 +41,7 @@ def of(records: list[AuditRecord], kind: str) -> AuditRecord:
     return found
 
 
+@pytest.mark.slow
 async def test_each_step_has_a_record_in_order(tmp_path: Path) -> None:
     records = await audited(tmp_path, "run date", agentrt.rules(allow=["Bash(date)"]))
     assert [each.kind for each in records] == [
@@ -81,6 +82,7 @@ async def test_an_answer_of_a_person_has_its_origin(tmp_path: Path) -> None:
     assert decision.requested <= decision.time
 
 
+@pytest.mark.slow
 async def test_a_cancelled_turn_has_its_origin(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     async with agentrt.open_session("demo", cwd=tmp_path, telemetry=AuditLog(path)) as session:
@@ -98,6 +100,7 @@ async def test_a_cancelled_turn_has_its_origin(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 async def test_a_turn_that_ends_with_its_session_has_the_origin_of_the_end(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     async with agentrt.open_session("demo", cwd=tmp_path, telemetry=AuditLog(path)) as session:
@@ -109,6 +112,7 @@ async def test_a_turn_that_ends_with_its_session_has_the_origin_of_the_end(tmp_p
     assert (end.outcome, end.by, end.who, end.via) == ("cancelled", "caller", "me", "terminal")
 
 
+@pytest.mark.slow
 async def test_an_origin_is_not_that_of_tasks_that_are_started_by_the_way(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
 

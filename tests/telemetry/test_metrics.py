@@ -173,6 +173,7 @@ async def test_a_store_is_measured(meter: Meter, tmp_path: Path) -> None:
         assert said.failures == 0
 
 
+@pytest.mark.slow
 async def test_both_kinds_of_telemetry_can_be_asked_for(meter: Meter) -> None:
     both = [agentrt.telemetry.OpenTelemetry(), meter.metrics]
     async with agentrt.open_session("demo", telemetry=both) as session:

@@ -226,6 +226,7 @@ async def test_a_stored_session_is_seen_as_any_other(program: Program, tmp_path:
     assert program.tree() == {"invoke_agent fake": {}}
 
 
+@pytest.mark.slow
 async def test_a_runtime_gives_it_to_all_its_sessions(program: Program, tmp_path: Path) -> None:
     telemetry = agentrt.telemetry.OpenTelemetry(tracer_provider=program.provider)
     with trio.fail_after(PATIENCE):

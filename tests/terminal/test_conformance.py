@@ -19,6 +19,7 @@ def test_a_known_agent_is_checked_and_a_table_printed(program: Program) -> None:
     assert "2 checks: 2 passed, 0 failed, 0 different, 0 unsupported, 0 inconclusive" in told
 
 
+@pytest.mark.slow
 def test_a_command_is_checked_and_leaves_traces_that_can_be_shown(program: Program) -> None:
     demo = (sys.executable, "-m", "agentrt.demo")
     arguments = (*QUICK, "--traces", "traces", "--output-format", "json")
@@ -76,6 +77,7 @@ def test_a_command_may_be_one_word(program: Program) -> None:
     assert "✗ initialize" in told.stdout
 
 
+@pytest.mark.slow
 def test_a_program_is_found_by_its_path_from_here(program: Program) -> None:
     demo = "import runpy\nrunpy.run_module('agentrt.demo', run_name='__main__')\n"
     (program.folder / "agent.py").write_text(demo)

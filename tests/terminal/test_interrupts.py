@@ -18,7 +18,7 @@ from program import FAST_DEMO, PATIENCE, Program, Terminal
 from screen import Screen, on_screen
 from test_serve import serving
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")]
 
 MARK = "AGENTRT_TEST_INTERRUPTED"
 """The variable that all processes of one program have."""
@@ -83,13 +83,12 @@ def at_a_terminal(terminal: Terminal, pause_s: float) -> None:
 
 
 SEEDS = range(12)
-FIRST = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in SEEDS[1:])]
 PAUSES = (0.001, 0.02, 0.1, 0.4)
 """Seconds between two interrupts: a key that is held down repeats 30 times a second, and a
 program may be quicker."""
 
 
-@pytest.mark.parametrize("seed", FIRST)
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_prompt_ends_with_its_status(program: Program, seed: int) -> None:
     moments = random.Random(seed)
     after, pause = moments.uniform(0.0, 2.0), moments.choice(PAUSES)
@@ -103,7 +102,6 @@ def test_a_prompt_ends_with_its_status(program: Program, seed: int) -> None:
     assert (status, b"Traceback" in out + err) == (130, False), (after, pause, err)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("prompt", ["/slow 600", "/stubborn 600", "!sleep 600", ""])
 @pytest.mark.parametrize("seed", SEEDS[:4])
 def test_a_conversation_line_by_line_ends_with_its_status(
@@ -118,7 +116,6 @@ def test_a_conversation_line_by_line_ends_with_its_status(
         at_a_terminal(terminal, pause)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("prompt", ["/slow 600", "/stubborn 600", "!sleep 600", ""])
 @pytest.mark.parametrize("seed", SEEDS[:4])
 def test_a_screen_ends_with_its_status_and_restores_the_terminal(
@@ -134,7 +131,6 @@ def test_a_screen_ends_with_its_status_and_restores_the_terminal(
         at_a_terminal(screen, pause)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS[:4])
 @pytest.mark.parametrize("once", [True, False])
 def test_an_attached_terminal_ends_with_its_status(program: Program, seed: int, once: bool) -> None:
@@ -148,7 +144,6 @@ def test_an_attached_terminal_ends_with_its_status(program: Program, seed: int, 
             at_a_terminal(terminal, pause)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_subcommand_ends_with_its_status(program: Program, seed: int) -> None:
     moments = random.Random(seed)

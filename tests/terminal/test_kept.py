@@ -91,6 +91,7 @@ def test_the_agents_own_id_of_a_stored_session_finds_it_too(program: Program) ->
     assert [each["turns"] for each in listed(program)] == [2]
 
 
+@pytest.mark.slow
 def test_a_conversation_says_how_to_go_on_with_it_and_shows_what_was_said(
     program: Program,
 ) -> None:
@@ -108,6 +109,7 @@ def test_a_conversation_says_how_to_go_on_with_it_and_shows_what_was_said(
     assert [one["turns"] for one in listed(program)] == [2]
 
 
+@pytest.mark.slow
 def test_what_did_not_end_as_one_expects_is_shown_so_again(program: Program) -> None:
     with program.terminal(*FAST_DEMO) as it:
         it.expect(PROMPT)
@@ -395,6 +397,7 @@ def test_an_answer_of_a_stored_prompt_is_the_same_for_programs(program: Program)
     assert result() == result("--store", "off")
 
 
+@pytest.mark.slow
 def test_a_session_that_is_gone_on_with_takes_no_new_system_prompt(program: Program) -> None:
     program.demo("hello")
     program.run("--continue", "--resume", "x", "-p", "hello", status=2)

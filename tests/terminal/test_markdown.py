@@ -114,6 +114,7 @@ def test_code_keeps_its_spaces_where_it_is_broken(line: str, width: int, colour:
     assert "".join(row.ljust(width - 2) for row in rows).rstrip() == line
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(CELLS, min_size=1, max_size=9), min_size=1, max_size=5), WIDTHS)
 def test_all_of_a_table_is_shown_at_any_width(rows: list[list[str]], width: int) -> None:
     head, *body = [f"| {' | '.join(row)} |" for row in rows]

@@ -36,6 +36,7 @@ def test_parts_of_an_answer_are_a_blank_line_apart(program: Program) -> None:
     assert done.stdout == "one paragraph\n\nanother\n\n[image]\n\nthe last\n"
 
 
+@pytest.mark.slow
 def test_json_is_one_object_that_says_all_of_the_end(program: Program) -> None:
     done = program.demo("list the files", "--output-format", "json")
     told = json.loads(done.stdout)
@@ -123,6 +124,7 @@ def test_stream_json_is_the_whole_log_and_its_fold_is_the_state(program: Program
     assert "second line" in [i for i in state.items.values() if i.type == "text"][-1].text
 
 
+@pytest.mark.slow
 def test_a_flood_of_lines_is_written_whole(program: Program) -> None:
     done = program.demo("/flood 20000")
     assert done.stdout == "".join(f"line {n}\n" for n in range(1, 20001))

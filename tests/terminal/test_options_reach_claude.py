@@ -25,6 +25,7 @@ def received(program: Program, *arguments: str) -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
+@pytest.mark.slow
 def test_a_system_prompt_reaches_the_agent(program: Program) -> None:
     assert received(program, "--system", "You are a cat.")["systemPrompt"] in (
         "You are a cat.",
@@ -37,6 +38,7 @@ def test_a_bound_of_model_calls_reaches_the_agent(program: Program) -> None:
     assert "--max-turns=3" in received(program, "--max-turns", "3")["argv"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["text", "json"])
 def test_an_answer_with_a_schema_is_the_value(program: Program, format: str) -> None:
     schema = {"type": "object", "value": "wanted"}
@@ -87,6 +89,7 @@ def test_an_agent_without_system_prompts_does_not_start_with_one(
     assert "the agent does not take a system prompt" in stderr
 
 
+@pytest.mark.slow
 def test_the_last_message_goes_to_a_file_too(program: Program) -> None:
     file = program.folder / "last.txt"
     done = program.run(*CLAUDE, "-p", "go", "--last-message", "last.txt")
@@ -122,6 +125,7 @@ def test_what_is_for_one_prompt_is_said_to_be_so(program: Program, flag: str) ->
         assert terminal.ended() == 2
 
 
+@pytest.mark.slow
 def test_the_money_left_in_a_budget_reaches_the_agent(program: Program) -> None:
     assert "--max-budget-usd=5.0" in received(program, "--budget", "5usd,3turns")["argv"]
     argv = received(program, "--budget", "3turns")["argv"]

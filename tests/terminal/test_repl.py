@@ -368,6 +368,7 @@ def test_a_session_can_be_left_and_taken_up_again(program: Program) -> None:
         assert it.ended() == 0
 
 
+@pytest.mark.slow
 def test_another_agent_that_does_not_start_costs_nothing(program: Program) -> None:
     settings = program.home / ".config" / "agentrt" / "config.toml"
     settings.parent.mkdir(parents=True)

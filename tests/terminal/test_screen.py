@@ -38,6 +38,7 @@ def leave(it: Screen) -> None:
     left(it)
 
 
+@pytest.mark.slow
 def test_a_conversation(program: Program) -> None:
     with talking(program) as it:
         assert "agentrt 0.1.0 · demo 0.1.0 · " in it.text
@@ -52,6 +53,7 @@ def test_a_conversation(program: Program) -> None:
     assert "Traceback" not in it.everything
 
 
+@pytest.mark.slow
 def test_the_screen_of_a_short_conversation(program: Program) -> None:
     with talking(program) as it:
         it.enter("read notes.txt:2")
@@ -159,6 +161,7 @@ def test_ctrl_c_while_it_is_being_stopped_ends_the_agent_and_stays(program: Prog
         leave(it)
 
 
+@pytest.mark.slow
 def test_the_word_about_leaving_goes_with_its_time(program: Program) -> None:
     with talking(program) as it:
         it.ctrl("c")
@@ -170,6 +173,7 @@ def test_the_word_about_leaving_goes_with_its_time(program: Program) -> None:
         leave(it)
 
 
+@pytest.mark.slow
 def test_ctrl_c_clears_the_draft_and_twice_leaves(program: Program) -> None:
     with talking(program) as it:
         it.type("something")
@@ -193,6 +197,7 @@ def test_a_draft_that_was_cleared_is_in_the_history(program: Program) -> None:
         leave(it)
 
 
+@pytest.mark.slow
 def test_ctrl_d_leaves_only_on_an_empty_line(program: Program) -> None:
     with talking(program) as it:
         it.type("x")

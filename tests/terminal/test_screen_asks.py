@@ -10,6 +10,8 @@ import pytest
 from program import FAST_DEMO, Program, fake_claude, odd
 from screen import BACKSPACE, READY, Screen, paste, talking
 
+pytestmark = pytest.mark.slow
+
 ASKS = r"^y/a/n/x\?"
 
 
@@ -20,7 +22,6 @@ def leave(it: Screen) -> None:
     assert it.is_restored()
 
 
-@pytest.mark.slow
 def test_the_screen_of_a_question(program: Program) -> None:
     (program.folder / "a.py").write_text("one = 1\ntwo = 2\n")
     with talking(program) as it:
@@ -52,7 +53,6 @@ def test_the_screen_of_a_question(program: Program) -> None:
     assert (program.folder / "a.py").read_text() == "one = 1\ntwo = 3\n"
 
 
-@pytest.mark.slow
 def test_what_is_being_typed_when_a_question_comes_is_no_answer_and_is_not_lost(
     program: Program,
 ) -> None:
@@ -97,7 +97,6 @@ def test_only_an_answer_allows(program: Program) -> None:
         leave_with_draft(it)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("answer", ["Y", "yes", "YES ", "1"])
 def test_a_plain_yes_allows_and_is_not_left_in_the_prompt(program: Program, answer: str) -> None:
     with talking(program) as it:
@@ -109,7 +108,6 @@ def test_a_plain_yes_allows_and_is_not_left_in_the_prompt(program: Program, answ
     assert (program.folder / "new.txt").read_text() == "text\n"
 
 
-@pytest.mark.slow
 def test_an_answer_that_is_half_typed_when_the_question_is_over_is_gone(program: Program) -> None:
     with talking(program) as it:
         it.enter("create new.txt with text")
@@ -121,7 +119,6 @@ def test_an_answer_that_is_half_typed_when_the_question_is_over_is_gone(program:
         leave(it)
 
 
-@pytest.mark.slow
 def test_an_answer_can_be_remembered_by_the_agent(program: Program) -> None:
     with talking(program) as it:
         it.enter("create one.txt with 1")
@@ -134,7 +131,6 @@ def test_an_answer_can_be_remembered_by_the_agent(program: Program) -> None:
     assert it.everything.count("Allow this?") == 1
 
 
-@pytest.mark.slow
 def test_a_rejection_can_have_a_reason(program: Program) -> None:
     with talking(program, *fake_claude("permission")) as it:
         it.enter("go")
@@ -151,7 +147,6 @@ def test_a_rejection_can_have_a_reason(program: Program) -> None:
     assert "use the other file" in json.dumps(calls)  # as the agent got it
 
 
-@pytest.mark.slow
 def test_ctrl_d_at_a_question_is_a_no_and_the_conversation_goes_on(program: Program) -> None:
     with talking(program) as it:
         it.enter("create new.txt with text")
@@ -162,7 +157,6 @@ def test_ctrl_d_at_a_question_is_a_no_and_the_conversation_goes_on(program: Prog
     assert not (program.folder / "new.txt").exists()
 
 
-@pytest.mark.slow
 def test_ctrl_c_at_a_question_stops_the_turn(program: Program) -> None:
     with talking(program) as it:
         it.enter("create new.txt with text")
@@ -173,7 +167,6 @@ def test_ctrl_c_at_a_question_stops_the_turn(program: Program) -> None:
     assert not (program.folder / "new.txt").exists()
 
 
-@pytest.mark.slow
 def test_details_can_be_seen_in_full(program: Program) -> None:
     with talking(program, *odd("shows")) as it:
         it.enter("go")
@@ -188,7 +181,6 @@ def test_details_can_be_seen_in_full(program: Program) -> None:
         leave(it)
 
 
-@pytest.mark.slow
 def test_a_question_cannot_be_painted_over_or_turned_round(program: Program) -> None:
     with talking(program, *odd("escapes")) as it:
         it.enter("go")
@@ -204,7 +196,6 @@ def test_a_question_cannot_be_painted_over_or_turned_round(program: Program) -> 
     assert it.emulator.title == ""
 
 
-@pytest.mark.slow
 def test_a_form_is_filled_field_by_field(program: Program) -> None:
     with talking(program) as it:
         it.enter("/form")
@@ -228,7 +219,6 @@ def test_a_form_is_filled_field_by_field(program: Program) -> None:
         leave(it)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["/permissions allow-all", "/permissions allow Bash(echo:*)"])
 def test_rules_can_be_made_in_the_conversation(program: Program, rule: str) -> None:
     with talking(program, *FAST_DEMO) as it:
@@ -240,7 +230,6 @@ def test_rules_can_be_made_in_the_conversation(program: Program, rule: str) -> N
     assert "Allow this?" not in it.everything
 
 
-@pytest.mark.slow
 def test_one_key_answers_if_no_other_key_is_near_it(program: Program) -> None:
     with talking(program) as it:
         it.enter("create new.txt with text")
@@ -259,7 +248,6 @@ def test_one_key_answers_if_no_other_key_is_near_it(program: Program) -> None:
     assert (program.folder / "new.txt").read_text() == "text\n"
 
 
-@pytest.mark.slow
 def test_a_pasted_letter_is_no_press_of_a_key(program: Program) -> None:
     with talking(program) as it:
         it.enter("create new.txt with text")
@@ -271,7 +259,6 @@ def test_a_pasted_letter_is_no_press_of_a_key(program: Program) -> None:
         leave(it)
 
 
-@pytest.mark.slow
 def test_keys_can_be_made_to_need_enter(program: Program) -> None:
     program.env["AGENTRT_TERMINAL_ANSWER_WITH_KEY"] = "false"
     with talking(program) as it:

@@ -187,6 +187,7 @@ def test_the_doctor_names_the_files_and_what_writes_them(program: Program, file:
     assert "terminal.db, which has none yet" in program.run("doctor").stdout
 
 
+@pytest.mark.slow
 def test_a_damaged_file_is_named_and_mended(program: Program, file: Path) -> None:
     whole = file.read_bytes()
     file.write_bytes(whole[:4096] + os.urandom(len(whole) - 4096))

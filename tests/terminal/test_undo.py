@@ -17,6 +17,7 @@ WRITE = (
 )
 
 
+@pytest.mark.slow
 def test_the_command_line_lists_compares_and_restores(program: Program) -> None:
     program.demo(*WRITE)
     notes = program.folder / "notes.txt"

@@ -41,6 +41,7 @@ async def test_a_bound_that_is_no_number_is_refused(tmp_path: Path) -> None:
             pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("secret", ["Rome", "s3cr3t", "squeamish"])
 async def test_a_given_secret_is_left_out_also_if_it_is_short(tmp_path: Path, secret: str) -> None:
     """Those of variables are looked for from eight characters on: nobody chose them."""

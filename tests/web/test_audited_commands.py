@@ -106,6 +106,7 @@ def test_each_command_that_changes_something_is_tried() -> None:
     assert CHANGES.keys() | ELSEWHERE | SHOW | READS == published.COMMANDS.keys()
 
 
+@pytest.mark.slow
 async def test_each_change_has_its_origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with scene(tmp_path, monkeypatch) as there:
         session = await there.session()
@@ -126,6 +127,7 @@ async def test_each_change_has_its_origin(tmp_path: Path, monkeypatch: pytest.Mo
             assert bool(found.reason) != answer["ok"], (kind, op)
 
 
+@pytest.mark.slow
 async def test_a_fork_that_is_refused_is_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,6 +148,7 @@ async def test_a_fork_that_is_refused_is_recorded(
         assert "a turn is running" in forks[0].reason
 
 
+@pytest.mark.slow
 async def test_who_closed_a_session_also_cancelled_its_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +161,7 @@ async def test_who_closed_a_session_also_cancelled_its_turn(
     assert (end.outcome, end.by, end.who, end.via) == ("cancelled", "caller", *ORIGIN)
 
 
+@pytest.mark.slow
 async def test_a_session_that_a_client_opens_has_its_origin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,6 +182,7 @@ async def test_a_session_that_a_client_opens_has_its_origin(
         ]
 
 
+@pytest.mark.slow
 async def test_changes_in_other_protocols_have_their_origin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,6 +226,7 @@ async def test_changes_in_other_protocols_have_their_origin(
         assert {each.who for each in there.actions()} == {"the server's token"}
 
 
+@pytest.mark.slow
 async def test_changes_by_the_program_are_not_actions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -210,6 +210,7 @@ async def test_those_that_were_overtaken_together_get_the_same_bytes(
         assert all(frame is frames[0] for frame in frames)
 
 
+@pytest.mark.slow
 async def test_events_cost_nothing_for_viewers_that_rest(autojump_clock: MockClock) -> None:
     async with stage_with(trickling) as stage:
         id = await stage.session()

@@ -111,6 +111,7 @@ async def test_w4_who_was_away_too_long_gets_a_snapshot(autojump_clock: MockCloc
         await same(stage, again)
 
 
+@pytest.mark.slow
 async def test_w4_an_attach_in_the_middle_of_a_turn_loses_nothing(
     autojump_clock: MockClock,
 ) -> None:

@@ -336,6 +336,7 @@ def test_any_item_is_bounded_in_bytes_and_can_be_completed(
     assert whole(previews, sent) == msgspec.json.decode(msgspec.json.encode(patch.patch))
 
 
+@pytest.mark.slow
 def test_every_part_of_a_snapshot_is_bounded() -> None:
     long = "z" * (MB // 5)
     events: list[Event] = [TurnStarted("t", "user", [Text(long)])]

@@ -148,6 +148,7 @@ class Restless:
         viewer.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", mostly_slow(range(4), one_in=4))
 @pytest.mark.parametrize("outbox", mostly_slow([2000, 1024 * 1024], one_in=2))
 async def test_a_client_cut_off_at_random_never_sees_a_gap_a_double_or_a_stuck_phase(

@@ -145,6 +145,7 @@ async def test_a_thousand_commands_in_one_piece_are_each_answered_once() -> None
 # --- commands that cannot be carried out
 
 
+@pytest.mark.slow
 async def test_commands_for_sessions_turns_and_questions_that_are_not_there(tmp_path: Path) -> None:
     async with served() as site, tab(site, WireClient()) as page:
         session = await opened(page, cwd=str(tmp_path))
@@ -259,6 +260,7 @@ async def test_a_negative_place_is_a_bad_request(tmp_path: Path) -> None:
         assert await page.code("attach", session=session, epoch="e", seq=-1) == "bad_request"
 
 
+@pytest.mark.slow
 async def test_one_id_with_two_bodies_is_carried_out_once(tmp_path: Path) -> None:
     async with served() as site, websocket(site.port) as socket:
         await socket.send(frame('{"type":"hello","id":"h"}'))
