@@ -67,7 +67,7 @@ def portable(session: nox.Session) -> None:
 @nox.session(python="3.11")
 def coverage(session: nox.Session) -> None:
     """The test suite under coverage, and what it missed."""
-    install(session, "-e", ".[test]")
+    install(session, "-e", ".[test]", *group("coverage"))
     session.run("coverage", "run", "-m", "pytest", "-n", "0", "--slow", *session.posargs)
     session.run("coverage", "report", "--skip-covered", "--show-missing")
 
