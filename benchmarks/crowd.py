@@ -105,7 +105,8 @@ class Peer:
     at: int = 0  # where the next frame begins
     last: bytes = b""  # the beginning of the last whole frame
     tail: bytes = b""  # and its end
-    texts: dict[str, str] = field(default_factory=dict)
+    chars: dict[str, int] = field(default_factory=dict)
+    """The length of each item's text, of which an end may have been sent."""
     seq: int = 0
     frames: int = 0
     snapshots: int = 0
@@ -138,28 +139,35 @@ class Peer:
         return b'"outcome":"completed"' in self.last + self.tail if self.frames else False
 
     def read(self) -> int:
-        """Apply everything, strictly; how many characters are shown in the end."""
+        """Apply everything, strictly; how many characters are known in the end."""
         self.at = 0
         for start, end in self.whole():
             frame = json.loads(self.data[start:end])
             for message in frame if isinstance(frame, list) else [frame]:
                 self.apply(message)
-        return sum(map(len, self.texts.values()))
+        return sum(self.chars.values())
 
     def apply(self, message: dict[str, Any]) -> None:
         if message["type"] == "snapshot":
             assert message["seq"] >= self.seq
             self.seq = message["seq"]
-            self.texts = {item["id"]: item.get("text", "") for item in message["items"]}
+            self.chars = {item["id"]: chars_of(item) for item in message["items"]}
             self.snapshots += 1
         elif message["type"] == "event":
-            assert message["seq"] == self.seq + 1, "a gap or a double"
-            self.seq += 1
+            assert message.get("since", message["seq"] - 1) == self.seq, "a gap or a double"
+            self.seq = message["seq"]
             event = message["event"]
             if event["kind"] == "item.opened":
-                self.texts[event["item"]["id"]] = event["item"].get("text", "")
+                self.chars[event["item"]["id"]] = chars_of(event["item"])
             elif event["kind"] == "item.delta":
-                self.texts[event["item"]] += event["text"]
+                self.chars[event["item"]] += len(event["text"])
+            elif event["kind"] == "item.updated" and "text" in event["patch"]:
+                self.chars[event["item"]] = chars_of(event["patch"])
+
+
+def chars_of(item: dict[str, Any]) -> int:
+    """The length of an item's text, of which perhaps only the end was sent."""
+    return item.get("_cut", {}).get("text", {}).get("start", 0) + len(item.get("text", ""))
 
 
 def connect(port: int, session: str) -> socket.socket:
