@@ -1,6 +1,6 @@
 """A crowd in front of one session: what two hundred viewers cost the agent that they watch.
 
-    python benchmarks/crowd.py [--rounds 5] [--viewers 200] [--quick]
+    python benchmarks/crowd.py [--rounds 5] [--viewers 200] [--quick] [--only "as fast as it can"]
 
 The server, the agent and the crowd are processes of their own. Of 200 viewers 20 never read and 20
 are cut off at a random frame; the others must have the whole text in the end. Each round runs the
@@ -334,8 +334,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--viewers", type=int, default=200)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", choices=TURNS, help="one of the two kinds of turns")
     asked = vars(parser.parse_args())
-    good = [compare(name, **asked) for name in TURNS]
+    only = asked.pop("only")
+    good = [compare(name, **asked) for name in TURNS if only in (None, name)]
     sys.exit(not all(good))
 
 
