@@ -11,9 +11,14 @@ import hmac
 import pytest
 
 from agentrt._serve import security
-from agentrt._serve.security import accepted_names, offered_token
+from agentrt._serve.security import (
+    accepted_names,
+    grant_of_cookies,
+    grant_of_token,
+    offered_token,
+)
 from agentrt.web import Security
-from inside.server import grant_of_cookies, grant_of_token, redeem_ticket
+from inside.server import redeem_ticket
 
 TOKEN = "a-token-of-my-own-choice"
 WATCH = "another-token-for-sight"
