@@ -4,13 +4,18 @@ folders and the clock: a process of its own takes half a second for each command
 
 from __future__ import annotations
 
+import os
 import re
 import signal
+import socket
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import redirect_stdout
 from io import StringIO
 from unittest.mock import patch
+
+import trio
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -29,6 +34,51 @@ def main(arguments: Sequence[str]) -> int:
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
+
+
+def main_beside(arguments: Sequence[str], client: Callable[[], Awaitable[None]]) -> int:
+    """Run the entry point until a client is done, and return the exit status.
+
+    The client has a thread and a loop of its own. At its end, the command gets a SIGTERM.
+    """
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            trio.run(client)
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, lambda number, frame: None)  # if the command ends first
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        status = main(arguments)
+    finally:
+        thread.join()
+        signal.signal(signal.SIGTERM, before)
+    if failed:
+        raise failed[0]
+    return status
+
+
+def free_port() -> int:
+    """A port of this machine that nothing listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+async def until_listening(port: int) -> None:
+    """Wait until a server can be connected to."""
+    while True:
+        try:
+            await (await trio.open_tcp_stream("127.0.0.1", port)).aclose()
+        except OSError:
+            await trio.sleep(0.02)
+        else:
+            return
 
 
 def help_on(arguments: Sequence[str]) -> str:

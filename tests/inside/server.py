@@ -15,10 +15,9 @@ from agentrt._serve.command_machine import (
     CommandOrder,
     CommandPlace,
 )
-from agentrt._serve.dialects import BUILT_IN
 from agentrt._serve.feed import Feed
 from agentrt._serve.folders import Folders
-from agentrt._serve.forwarded import ClusterCommandHandler, serve_forwarded
+from agentrt._serve.forwarded import serve_forwarded
 from agentrt._serve.http import load_page
 from agentrt._serve.hub import Hub
 from agentrt._serve.refusal import ConnectionRefusal
@@ -27,9 +26,7 @@ from agentrt._serve.site import SiteServer
 from agentrt._serve.transcript import ItemIndex
 
 __all__ = [
-    "BUILT_IN",
     "Client",
-    "ClusterCommandHandler",
     "CommandEvent",
     "CommandOrder",
     "CommandPlace",

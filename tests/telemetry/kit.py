@@ -64,10 +64,10 @@ class Collector:
 
     @classmethod
     @asynccontextmanager
-    async def listening(cls) -> AsyncIterator[Collector]:
+    async def listening(cls, port: int = 0) -> AsyncIterator[Collector]:
         collector = cls()
         async with trio.open_nursery() as nursery:
-            serve = partial(trio.serve_tcp, collector._serve, 0, host="127.0.0.1")
+            serve = partial(trio.serve_tcp, collector._serve, port, host="127.0.0.1")
             [listener, *_] = await nursery.start(serve)
             collector.port = listener.socket.getsockname()[1]
             yield collector

@@ -18,11 +18,12 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanKind, StatusCode
 
 import agentrt
-from agentrt._cli.commands.serve import open_tracing
 from agentrt.config import load_config
-from agentrt.testing import FakeAcpAgent, FakeAgent, FakeClaudeAgent, scripted_agents
-from in_process import help_on
+from agentrt.testing import FakeAcpAgent, FakeAgent, FakeClaudeAgent, says, scripted_agents
+from in_process import free_port, help_on, main_beside, until_listening
 from runtime.fakes import Incarnations, asking, echo, session_with
+from web.sockets import TOKEN
+from web.tenants_kit import line
 
 from .kit import Collector, Program, as_tree
 
@@ -243,20 +244,36 @@ async def test_what_is_no_telemetry_is_refused_where_it_is_given(wrong: Any) -> 
             pass
 
 
-async def test_a_server_s_spans_go_where_opentelemetry_s_variables_say(
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_server_s_spans_go_where_opentelemetry_s_variables_say(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    with trio.fail_after(PATIENCE):
-        async with Collector.listening() as collector:
-            url = f"http://127.0.0.1:{collector.port}"
-            monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
-            monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
-            async with (
-                open_tracing() as telemetry,
-                session_with(echo, telemetry=telemetry) as (session, _),
-            ):
-                await session.run("hello")
-    [request] = collector.requests
+    port, collecting = free_port(), free_port()
+    requests: list[Any] = []
+
+    async def client() -> None:
+        with trio.fail_after(PATIENCE):
+            async with Collector.listening(collecting) as collector:
+                await until_listening(port)
+                async with line(port, TOKEN) as it:
+                    session = str((await it.ok("session", op="new", agent="demo"))["session"])
+                    await it.attach(session)
+                    await it.prompt(session, "hello")
+                    while not collector.requests:  # noqa: ASYNC110
+                        await trio.sleep(0.01)
+                requests.extend(collector.requests)
+
+    for name, value in {
+        "HOME": str(tmp_path),
+        "AGENTRT_SERVE_TOKEN": TOKEN,
+        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collecting}",
+        "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true",
+        "OTEL_BSP_SCHEDULE_DELAY": "20",
+    }.items():
+        monkeypatch.setenv(name, value)
+    given = ["--otel", "--store", "off", "--cwd", str(tmp_path)]
+    with scripted_agents({"demo": says("hello")}):
+        main_beside(["serve", "--port", str(port), *given], client)
+    [request] = requests
     [resource] = request.resource_spans
     named = {a.key: a.value.string_value for a in resource.resource.attributes}
     assert named["service.name"] == "agentrt"

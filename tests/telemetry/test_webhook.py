@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import h11
 import pytest
 import trio
-import trio.testing
 
-import agentrt
-from agentrt._cli.webhook import Webhook
-from agentrt.permissions import Policy
+from in_process import free_port, main, main_beside, until_listening
+from web.sockets import TOKEN
+from web.tenants_kit import Line, line
+
+PATIENCE = 30
 
 
 class Receiver:
     """An HTTP server that keeps what it was sent, and answers with the given statuses by turns."""
 
     def __init__(self, statuses: list[int]) -> None:
-        self.url = ""
         self.messages: list[dict[str, Any]] = []
         self._statuses = statuses
         self._arrived = trio.Event()
@@ -52,79 +50,114 @@ class Receiver:
         return self.messages
 
 
-@asynccontextmanager
-async def receiving(*statuses: int) -> AsyncIterator[tuple[Receiver, Webhook]]:
-    receiver = Receiver(list(statuses))
-    async with trio.open_nursery() as nursery:
-        serve = partial(trio.serve_tcp, receiver.handle, 0, host="127.0.0.1")
-        [listener] = await nursery.start(serve)
-        receiver.url = f"http://127.0.0.1:{listener.socket.getsockname()[1]}/hook?key=1"
-        webhook = Webhook(receiver.url)
-        nursery.start_soon(webhook.send_all, "http://localhost:4000/")
-        yield receiver, webhook
-        nursery.cancel_scope.cancel()
+Story: TypeAlias = Callable[[Line, Receiver], Awaitable[None]]
+"""What a client of the server does, and what is then received."""
 
 
-async def run(webhook: Webhook, tmp_path: Path, permissions: Policy) -> str:
-    async with (
-        agentrt.open_session(
-            "demo", cwd=tmp_path, permissions=permissions, telemetry=webhook
-        ) as session,
-        session.prompt("run date") as turn,
-    ):
-        async for event in turn:
-            if isinstance(event, agentrt.PermissionOpened):
-                turn.answer(event, event.options[0].id)
-        return session.id
+class Told:
+    """Serves with webhooks while a story is told: `agentrt serve`, in the process of the test."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __call__(self, story: Story, *statuses: int, allow: str | None = None) -> None:
+        """`statuses`: the answers to the webhooks; `allow`: a rule for the agents."""
+        port, hook = free_port(), free_port()
+
+        async def tell() -> None:
+            receiver = Receiver(list(statuses))
+            serve = partial(trio.serve_tcp, receiver.handle, hook, host="127.0.0.1")
+            with trio.fail_after(PATIENCE):
+                async with trio.open_nursery() as nursery:
+                    await nursery.start(serve)
+                    await until_listening(port)
+                    async with line(port, TOKEN) as client:
+                        await story(client, receiver)
+                    nursery.cancel_scope.cancel()
+
+        url = f"http://127.0.0.1:{hook}/hook?key=1"
+        given = ["--cwd", str(self._folder), "--store", "off", "--log-level", "warning"]
+        given += [] if allow is None else ["--allow", allow]
+        main_beside(["serve", "--port", str(port), "--webhook", url, *given], tell)
+
+
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Told:
+    monkeypatch.setenv("AGENTRT_SERVE_TOKEN", TOKEN)
+    for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    return Told(tmp_path)
+
+
+async def work(client: Line, *, allows: bool = False) -> str:
+    """Have the demo agent run a command, which the client allows if no rule does."""
+    answer = await client.ok("session", op="new", agent="demo")
+    session = str(answer["session"])
+    await client.attach(session)
+    await client.prompt(session, "run date")
+    while not client.ended(session):
+        message = await client.hear()
+        event = message.get("event", {})
+        if allows and event.get("kind") == "permission.opened":
+            chosen = event["options"][0]["id"]
+            request = event["request"]
+            await client.ok("permission", session=session, request=request, option=chosen)
+    return session
 
 
 @pytest.mark.slow
-async def test_a_question_and_the_end_of_its_turn_are_sent(tmp_path: Path) -> None:
-    async with receiving() as (receiver, webhook):
-        session = await run(webhook, tmp_path, agentrt.ask)
+def test_a_question_and_the_end_of_its_turn_are_sent(told: Told) -> None:
+    async def story(client: Line, receiver: Receiver) -> None:
+        session = await work(client, allows=True)
         question, ended = await receiver.received(2)
-    assert question["event"] == "question"
-    assert "date" in question["question"]
-    assert question["text"] == f"{question['title']}: needs your answer: {question['question']}"
-    assert question["url"] == f"http://localhost:4000/#/s/{session}"
-    assert ended["event"] == "turn_ended"
-    assert ended["outcome"] == "completed"
-    assert ended["session"] == session
+        assert question["event"] == "question"
+        assert "date" in question["question"]
+        assert question["text"] == f"{question['title']}: needs your answer: {question['question']}"
+        assert question["url"].endswith(f"/#/s/{session}")
+        assert question["url"].startswith("http://127.0.0.1:")
+        assert ended["event"] == "turn_ended"
+        assert ended["outcome"] == "completed"
+        assert ended["session"] == session
+
+    told(story)
 
 
 @pytest.mark.slow
-async def test_a_request_that_a_rule_answers_is_no_question(tmp_path: Path) -> None:
-    async with receiving() as (receiver, webhook):
-        await run(webhook, tmp_path, agentrt.rules(allow=["Bash(date)"]))
+def test_a_request_that_a_rule_answers_is_no_question(told: Told) -> None:
+    async def story(client: Line, receiver: Receiver) -> None:
+        await work(client)
         messages = await receiver.received(1)
-    assert [each["event"] for each in messages] == ["turn_ended"]
+        assert [each["event"] for each in messages] == ["turn_ended"]
+
+    told(story, allow="Bash(date)")
 
 
 @pytest.mark.slow
-async def test_a_message_that_was_not_accepted_is_sent_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("agentrt._cli.webhook.RETRY_S", 0.01)
-    async with receiving(500, 503) as (receiver, webhook):
-        await run(webhook, tmp_path, agentrt.rules(allow=["Bash(date)"]))
+def test_a_message_that_was_not_accepted_is_sent_again(told: Told) -> None:
+    async def story(client: Line, receiver: Receiver) -> None:
+        await work(client)
         messages = await receiver.received(3)
-    assert [each["event"] for each in messages] == ["turn_ended"] * 3
+        assert [each["event"] for each in messages] == ["turn_ended"] * 3
+
+    told(story, 500, 503, allow="Bash(date)")
 
 
 @pytest.mark.slow
-async def test_a_message_that_is_refused_is_logged_without_the_key_of_the_address(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_a_message_that_is_refused_is_logged_without_the_key_of_the_address(
+    told: Told, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    caplog.set_level(logging.WARNING, "agentrt.server")
-    async with receiving(403) as (receiver, webhook):
-        await run(webhook, tmp_path, agentrt.rules(allow=["Bash(date)"]))
+    async def story(client: Line, receiver: Receiver) -> None:
+        await work(client)
         await receiver.received(1)
-        await trio.testing.wait_all_tasks_blocked(0.2)
-    assert "was not delivered: status 403" in caplog.text
-    assert "key=1" not in caplog.text
+        await trio.sleep(0.2)
+
+    told(story, 403, allow="Bash(date)")
+    logged = capfd.readouterr().err
+    assert "was not delivered: status 403" in logged
+    assert "key=1" not in logged
 
 
 @pytest.mark.parametrize("url", ["example.com/hook", "ftp://example.com", "https://"])
-def test_an_address_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(ValueError, match="webhook must be a URL"):
-        Webhook(url)
+def test_an_address_that_is_none_is_refused(url: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--webhook", url, "--store", "off"]) == 2
+    assert "webhook must be a URL" in capfd.readouterr().err

@@ -14,9 +14,11 @@ from typing import Any, Protocol
 import trio
 
 from agentrt import Runtime
+from agentrt._serve.dialects import dialects_of_site
+from agentrt.lowlevel import Dialect
 from agentrt.testing import open_fake_runtime
 from agentrt.web import Role
-from inside.server import BUILT_IN, ConnectionRefusal, Folders, Hub, serve_forwarded
+from inside.server import ConnectionRefusal, Folders, Hub, serve_forwarded
 from runtime.fakes import Incarnations, Script
 from web.wire_client import View, Wire, WireClient
 
@@ -31,9 +33,22 @@ class Viewer(Protocol):
     def close(self) -> None: ...
 
 
-def viewer_of(hub: Hub, path: str = "/ws", *, role: Role = "controller") -> Viewer:
-    """Connect a client of the protocol that is served at `path`."""
-    return hub.attach_viewer(BUILT_IN[path], role=role)
+def viewer_of(hub: Hub, protocol: str | Dialect = "/ws", *, role: Role = "controller") -> Viewer:
+    """Connect a client of a protocol: one of those that are always served, by its path, or another
+    one.
+    """
+    if isinstance(protocol, str):
+        return hub.attach_viewer(dialects_of_site(())[protocol], role=role)
+    return hub.attach_viewer(dialects_of_site((protocol,))[protocol.path], role=role)
+
+
+async def refusal(viewer: Viewer) -> tuple[int, str]:
+    """Return the code and the reason with which the server ends a connection next."""
+    try:
+        frame = await viewer.next_frame()
+    except ConnectionRefusal as refused:
+        return refused.code, refused.reason
+    raise AssertionError(f"it goes on: {frame!r}")
 
 
 class Tab:

@@ -14,11 +14,12 @@ from tool_calls import Calls
 from wire_client import WireClient
 
 from agentrt import Limits
+from agentrt._serve.forwarded import ClusterCommandHandler
 from agentrt.errors import StoreUnavailable
 from agentrt.lowlevel import CommandRefused
 from agentrt.store import StoredCommand
 from inside.postgres import Notified, PostgresCommands, PostgresListener
-from inside.server import ClusterCommandHandler, commands
+from inside.server import commands
 from postgres.kit import rows
 from postgres.server import Server
 from runtime.fakes import asking, echo, obedient

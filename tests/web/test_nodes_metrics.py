@@ -6,18 +6,21 @@ import secrets
 import shutil
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
+from hub_kit import stage_of
 from nodes_kit import LEASE_S, looking, node, until
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
+from wire_client import WireClient
 
 import agentrt
-from inside.cluster import ClusterClient
-from inside.server import ClusterCommandHandler
+from agentrt.store import open_store
+from agentrt.testing import FakeAcpAgent, MemoryAgent, open_fake_runtime
 from postgres.kit import rows
 from postgres.server import Server
 from runtime.fakes import echo, obedient
@@ -74,24 +77,30 @@ async def test_takeovers_and_what_was_fenced_are_counted(url: str) -> None:
         await until(lambda: meters[0]["fenced_total"] == 1)
 
 
-async def test_a_command_that_waits_is_seen(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with node(url, "w", role="worker") as w, node(url, "g", role="gateway") as g:
+async def test_a_command_that_waits_is_seen(url: str) -> None:
+    held = trio.Event()
+
+    async def slow(process: MemoryAgent) -> None:
+        await held.wait()
+        async with FakeAcpAgent.serving(process) as agent:
+            await echo(agent)
+
+    async with (
+        node(url, "g", role="gateway") as g,
+        open_store(url, node="w", home="here", role="worker") as store,
+        open_fake_runtime({"fake": lambda: MemoryAgent(slow)}, store=store) as worker,
+        stage_of(worker),
+        trio.open_nursery() as nursery,
+    ):
         meter = Meter(g.runtime.store)
-        session = await w.runtime.create("fake")
-        tab = await looking(g, session.id)
+        tab = g.connect(client=WireClient("the-client"))
+        await until(lambda: tab.messages("ready"))
         assert (meter["commands_waiting"], meter["command_wait_seconds"]) == (0, 0)
-        held, carry_out = trio.Event(), ClusterCommandHandler.carry_out
-
-        async def hold(self: ClusterCommandHandler, command: Any) -> bytes:
-            await held.wait()
-            return await carry_out(self, command)
-
-        monkeypatch.setattr(ClusterCommandHandler, "carry_out", hold)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(tab.prompt, session.id, "hello")
-            await until(lambda: meter["commands_waiting"] == 1)
-            await until(lambda: meter["command_wait_seconds"] > 0.1)
-            held.set()
+        new = partial(tab.ok, "session", op="new", agent="fake", cwd="/")
+        nursery.start_soon(new)
+        await until(lambda: meter["commands_waiting"] == 1)
+        await until(lambda: meter["command_wait_seconds"] > 0.1)
+        held.set()
         await until(lambda: meter["commands_waiting"] == 0)
 
 
@@ -107,7 +116,7 @@ async def test_a_replica_that_cannot_be_read_is_late(
         assert b.runtime.store is not None
         cluster = b.runtime.store.cluster
         assert cluster is not None
-        monkeypatch.setattr(cluster, "_do", failing(cluster, "tails"))
+        monkeypatch.setattr(cluster, "_do", failing(cluster._do, "tails"))
         await session.run("hello")
         await until(lambda: meter["replica_lag_seconds"] > 0.1)
         monkeypatch.undo()
@@ -115,9 +124,8 @@ async def test_a_replica_that_cannot_be_read_is_late(
         await until(lambda: meter["replica_lag_seconds"] == 0)
 
 
-def failing(cluster: ClusterClient, name: str) -> Callable[[Any], Any]:
-    """Its way to the rows, on which one of them fails."""
-    do = cluster._do
+def failing(do: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
+    """A way to the rows, on which one of them fails."""
 
     async def some(job: Any) -> Any:
         if getattr(getattr(job, "func", job), "__name__", "") == name:

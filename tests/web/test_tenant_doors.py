@@ -20,8 +20,8 @@ from tenants_kit import ACME, ACME_WATCHES, BOLT, Line, Servers, line, servers
 
 from agentrt._serve.acp import _METHODS
 from agentrt._serve.aisdk import Abort, Resume, Send
+from agentrt._serve.dialects import BUILT_IN
 from agentrt.testing import FakeAcpAgent
-from inside.server import BUILT_IN
 from inside.server import commands as c
 
 KINDS = pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])
