@@ -7,9 +7,10 @@ one for each flush; and *records*, which replace the frames of finished turns an
 text. A *head* is the state at one event without its turns. `encode_events`, `encode_record` and
 `encode`, with their counterparts, convert them to bytes.
 
-`StoreAddress` is a file's path or the address of a database server. `reader_of` and `writing` open
-either, for commands that work on a store without sessions. `repair` saves the readable part of a
-damaged file.
+`StoreAddress` is a file's path or the address of a database server; `address_of` parses it. For
+commands that work on a store without sessions, `reader_of` and `writing` open either. `backend_of`
+returns its writer for a store that adds something to a built-in one, such as a copy of each commit.
+`repair` saves the readable part of a damaged file.
 
 For a text search, `text_of` is the text of a record, `words_of` the words of a query, and `excerpt`
 the line to show for a hit.
@@ -19,7 +20,7 @@ A store that implements `ImportingBackend` and `ReportingReader` in addition to 
 as `Packed`, and `agentrt doctor` shows a `StoreReport`.
 """
 
-from ._core.store.address import StoreAddress, is_server, server_of
+from ._core.store.address import StoreAddress, address_of, is_server, server_of
 from ._core.store.base import (
     PROMPTED,
     ImportingBackend,
@@ -38,7 +39,7 @@ from ._core.store.base import (
     quota_reached,
 )
 from ._core.store.files import StoreFile, import_session, open_store_file
-from ._core.store.opening import reader_of, writing
+from ._core.store.opening import backend_of, reader_of, writing
 from ._core.store.repair import Repaired, repair
 from ._core.store.search import QueryWord, clean, excerpt, text_of, words_of
 
@@ -63,8 +64,10 @@ __all__ = [
     "quota_reached",
     # addresses of stores
     "StoreAddress",
+    "address_of",
     "is_server",
     "server_of",
+    "backend_of",
     "reader_of",
     "writing",
     # files of stores

@@ -23,8 +23,7 @@ import msgspec
 import trio
 from msgspec import Struct
 
-from inside.postgres import connect
-from inside.postgres import parse as server_of
+from postgres.kit import rows
 from postgres.server import Server, free_port
 
 from .agents import Agents, Record
@@ -256,16 +255,13 @@ class Cluster:
         """What agents and tables say, when all is over."""
         self._record.new()
         self.history.received = [line["prompt"] for line in self._record.lines if "prompt" in line]
-        with connect(server_of(self.url), writes=False) as connection:
-            for num, id, epoch, following, owner in connection.rows(
-                "SELECT num, id, epoch, next, owner FROM session"
-            ):
-                rows = connection.rows(
-                    "SELECT first, last, owner, body FROM frame WHERE session=%s ORDER BY first",
-                    [num],
-                )
-                frames = [Frame(*row[:3], msgspec.json.decode(row[3])) for row in rows]
-                self.history.sessions.append(Stored(id, epoch, following, owner, frames))
+        stored: dict[int, list[Frame]] = {}
+        for num, *place, body in rows(
+            self.url, "SELECT session, first, last, owner, body FROM frame ORDER BY session, first"
+        ):
+            stored.setdefault(num, []).append(Frame(*place, msgspec.json.decode(body)))
+        for num, *said in rows(self.url, "SELECT num, id, epoch, next, owner FROM session"):
+            self.history.sessions.append(Stored(*said, stored.get(num, [])))
 
     def unowned(self) -> bool:
         """Whether nobody is left that is gone and owns a session."""

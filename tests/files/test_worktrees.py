@@ -15,10 +15,10 @@ import pytest
 import trio
 
 import agentrt
-from agentrt._core.files.worktree import entered
 from agentrt.errors import FilesError
 from agentrt.store import open_store, reopen_session
-from agentrt.unattended import Worktree, open_worktree
+from agentrt.unattended import open_worktree
+from journal.kit import abandoned
 
 from .test_shadow import bytes_below, files_of, git, project, wreck
 
@@ -342,9 +342,10 @@ async def test_a_server_continues_a_working_tree_after_a_restart(
         session = await runtime.reopen(id)
         assert session.worktree is not None
         await session.run("run touch second")
-        with pytest.raises(FilesError, match="another process uses the working tree"):
-            async with entered(Worktree(str(project), agentrt.Limits(), (), cwd)):
-                pass
+        abandoned(tmp_path / "store.db", tmp_path / "other.db")
+        async with agentrt.open_runtime(store=tmp_path / "other.db", **OPTIONS) as other:
+            with pytest.raises(FilesError, match="another process uses the working tree"):
+                await other.reopen(id)
     assert "second" in files_of(Path(cwd))  # the end of the server is not that of the session
     assert not (project / "first").exists()
     async with agentrt.open_runtime(store=tmp_path / "store.db", **OPTIONS) as runtime:

@@ -12,10 +12,7 @@ from agentrt._cluster.postgres.commands import (
     PostgresListener,
     notified_of,
 )
-from agentrt._cluster.postgres.connection import connect
 from agentrt._cluster.postgres.leases import PostgresLeases
-from agentrt._cluster.postgres.reader import PostgresReader
-from agentrt._cluster.server import PostgresServer, parse
 
 __all__ = [
     "Notified",
@@ -23,9 +20,5 @@ __all__ = [
     "PostgresCommands",
     "PostgresLeases",
     "PostgresListener",
-    "PostgresReader",
-    "PostgresServer",
-    "connect",
     "notified_of",
-    "parse",
 ]

@@ -6,8 +6,6 @@ Tests let a disk fail, or a process end, between two commits, and check what the
 from __future__ import annotations
 
 from agentrt._core.store import schema, sqlite, writer
-from agentrt._core.store.address import address_of
-from agentrt._core.store.opening import backend_of
 from agentrt._core.store.reader import SqliteReader
 from agentrt._core.store.service import StoreService
 from agentrt._core.store.sqlite import SqliteBackend
@@ -20,8 +18,6 @@ __all__ = [
     "StoreService",
     "StoreWriter",
     "WriterJob",
-    "address_of",
-    "backend_of",
     "gathered",
     "schema",
     "sqlite",

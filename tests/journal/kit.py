@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,12 @@ async def gone_on_with(
         yield session
 
 
+async def ended(session: agentrt.Session) -> None:
+    """Wait until a session is closed."""
+    async for _ in session.subscribe():
+        pass
+
+
 def whole(snapshot: agentrt.events.Snapshot) -> Any:
     """All that a snapshot shows, as viewers get it."""
     return msgspec.json.decode(msgspec.json.encode(snapshot))
@@ -120,11 +127,9 @@ def _looking(path: Path | str) -> Iterator[Callable[[str], list[Any]]]:
         finally:
             connection.close()
     else:
-        from inside.postgres import connect
-        from inside.postgres import parse as server_of
+        from postgres.kit import rows
 
-        with connect(server_of(path), writes=False) as server:
-            yield server.rows
+        yield partial(rows, path)
 
 
 _OTHER = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute(sys.argv[2], sys.argv[3:])"

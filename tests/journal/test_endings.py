@@ -136,7 +136,7 @@ async def test_a_caller_that_waits_for_its_prompt_is_told_that_it_is_not_sent(pa
 
             nursery.start_soon(wait)
             await trio.testing.wait_all_tasks_blocked()
-            await agentrt._core.session.session.host_of(session).finish()
+            await session.aclose()
     assert await waiting_in(path) == WAITING
 
 

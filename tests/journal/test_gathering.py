@@ -13,7 +13,7 @@ from agentrt import Limits
 from agentrt.errors import SessionMoved
 from agentrt.events import Notice
 from agentrt.lowlevel import Flush, SessionClaim
-from inside.postgres import PostgresBackend
+from agentrt.storage import address_of, backend_of
 from inside.store import Batch, StoreWriter, WriterJob
 
 PATIENCE = 20.0
@@ -108,7 +108,8 @@ def test_what_gathers_is_written_at_the_end(backend: Slowly, put: Any) -> None:
 
 
 def test_who_waits_is_not_kept_waiting_by_a_long_time_for_text() -> None:
-    said = PostgresBackend(None, gather_s=0.05)  # type: ignore[arg-type]
+    address = address_of("postgresql:///db")
+    said = backend_of(address, Limits(store_gather_s=0.05))
     assert (said.gather_s, said.min_interval_s) == (0.05, 0.005)
-    at_once = PostgresBackend(None, gather_s=0.0)  # type: ignore[arg-type]
+    at_once = backend_of(address, Limits(store_gather_s=0.0))
     assert (at_once.gather_s, at_once.min_interval_s) == (0.0, 0.0)

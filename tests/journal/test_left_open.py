@@ -20,8 +20,8 @@ from agentrt.events import (
     TurnStarted,
 )
 from agentrt.lowlevel import Flush, FlushPart
+from agentrt.storage import address_of, backend_of
 from agentrt.store import SessionDescription, SessionRow, open_store
-from inside.store import address_of, backend_of
 
 ABOUT = SessionDescription(agent="fake", protocol="acp", cwd="/")
 DEAD = State("dead", None, AgentState("fake", "acp"))

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from agentrt.errors import StoreDamaged, StoreError, StoreInUse
-from agentrt.storage import repair
+from agentrt.storage import reader_of, repair
 from agentrt.store import CommandAnswer, open_store
-from inside.store import SqliteReader
 from runtime.fakes import Incarnations, echo
 
 from .kit import again, checked, kept
@@ -228,7 +227,7 @@ async def test_a_damaged_file_that_is_read_is_said_to_be_one(path: Path) -> None
     await fill(path)
     for page in pages_of(path, "session"):
         overwrite(path, page)
-    reader = SqliteReader(path)
+    reader = reader_of(path)
     try:
         with pytest.raises(StoreDamaged, match="agentrt sessions repair"):
             reader.search("turn", 5)

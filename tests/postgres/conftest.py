@@ -6,8 +6,8 @@ import secrets
 
 import pytest
 
-from inside.postgres import PostgresServer as Address
-from inside.postgres import parse as server_of
+from agentrt.lowlevel import StoreServer
+from agentrt.storage import server_of
 
 from .server import Server
 
@@ -24,5 +24,5 @@ def url(postgres: Server, schema: str) -> str:
 
 
 @pytest.fixture
-def address(url: str) -> Address:
+def address(url: str) -> StoreServer:
     return server_of(url)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
+import psycopg
+
+from agentrt.errors import StoreInUse
 from agentrt.events import TextDelta
-from agentrt.lowlevel import Flush, FlushPart, SessionClaim
+from agentrt.lowlevel import Backend, Flush, FlushPart, SessionClaim
 from agentrt.store import SessionDescription
-from inside.postgres import PostgresBackend, connect
-from inside.postgres import parse as server_of
 
 ABOUT = SessionDescription(agent="fake", protocol="acp", cwd="/")
 
@@ -26,19 +29,41 @@ def flush(*parts: tuple[SessionClaim, int, int], size: int = 1) -> Flush:
     return Flush([FlushPart(place, first, events(count, size)) for place, first, count in parts])
 
 
-def rows(url: str, sql: str) -> list[tuple[Any, ...]]:
-    with connect(server_of(url), writes=False) as connection:
-        return connection.rows(sql)
+def schema_of(url: str) -> str:
+    return dict(parse_qsl(urlsplit(url).query))["schema"]
+
+
+def connected(url: str) -> psycopg.Connection[tuple[Any, ...]]:
+    """A plain connection, to the schema of a store."""
+    parts = urlsplit(url)
+    query = "&".join(each for each in parts.query.split("&") if not each.startswith("schema="))
+    options = f"-c search_path={schema_of(url)}"
+    return psycopg.connect(
+        urlunsplit(parts._replace(query=query)), options=options, autocommit=True
+    )
+
+
+def rows(url: str, sql: str, args: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    """Execute a statement in the schema of a store, and return its rows."""
+    with connected(url) as connection:
+        cursor = connection.execute(sql.encode(), args or None)
+        return cursor.fetchall() if cursor.description is not None else []
+
+
+def open_soon(backend: Backend, patience_s: float = 20) -> None:
+    """Open a store that another process may write a moment longer."""
+    until = time.monotonic() + patience_s
+    while True:
+        try:
+            return backend.open()
+        except StoreInUse:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.05)
 
 
 def frames(url: str) -> list[tuple[Any, ...]]:
     return rows(url, "SELECT session, first, last, owner FROM frame ORDER BY session, first")
-
-
-def backend_pid(backend: PostgresBackend) -> int:
-    """The server's process that has a connection."""
-    assert backend._connection is not None
-    return int(backend._connection.info.backend_pid)
 
 
 class Proxy:

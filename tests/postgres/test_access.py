@@ -16,15 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt.errors import StoreError
-from agentrt.storage import reader_of, server_of, writing
-from inside.postgres import PostgresBackend
-from inside.postgres import PostgresServer as Address
-from inside.store import address_of, backend_of
+from agentrt.lowlevel import StoreServer
+from agentrt.storage import address_of, backend_of, reader_of, server_of, writing
 
 from .server import PASSWORD, Server, free_port
 
 
-def used(address: Address) -> Any:
+def used(address: StoreServer) -> Any:
     """Write a store and read it."""
     with writing(address), closing(reader_of(address)) as reader:
         return reader.report()
@@ -129,7 +127,7 @@ def test_a_wrong_password_is_refused_and_not_repeated(postgres: Server, schema: 
 def test_a_url_that_libpq_cannot_read_is_refused_and_not_repeated() -> None:
     address = server_of("postgresql://me:secret@host/db?no_such_setting=secret")
     with pytest.raises(StoreError, match="libpq cannot read the URL") as error:
-        PostgresBackend(address).open()
+        backend_of(address).open()
     assert "secret" not in str(error.value)
     assert error.value.__suppress_context__
 
@@ -137,7 +135,7 @@ def test_a_url_that_libpq_cannot_read_is_refused_and_not_repeated() -> None:
 def test_nobody_is_there(tmp_path: Path) -> None:
     address = server_of(f"postgresql:///db?host={quote(str(tmp_path), safe='')}")
     with pytest.raises(StoreError, match="cannot be used: "):
-        PostgresBackend(address).open()
+        backend_of(address).open()
 
 
 @pytest.mark.parametrize(
@@ -158,7 +156,7 @@ def test_a_setting_that_never_lets_in_is_not_waited_for(
 ) -> None:
     address = server_of(postgres.tcp_url(schema=schema) + settings)
     with pytest.raises(StoreError) as error:
-        PostgresBackend(address).open()
+        backend_of(address).open()
     assert not address.is_away(error.value)
 
 
@@ -166,7 +164,7 @@ def test_a_server_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
     for url in (f"postgresql://127.0.0.1:{free_port()}/db", f"postgresql:///db?host={tmp_path}"):
         address = server_of(url)
         with pytest.raises(StoreError) as error:
-            PostgresBackend(address).open()
+            backend_of(address).open()
         assert address.is_away(error.value)
 
 
@@ -242,7 +240,7 @@ def test_a_program_without_psycopg_is_told_what_to_install(
     monkeypatch.setitem(sys.modules, "psycopg", None)
     for opened in (backend_of, reader_of):
         with pytest.raises(StoreError, match=r"pip install 'agentrt\[postgres\]'"):
-            opened(Address("postgresql://"))
+            opened(server_of("postgresql://"))
 
 
 def test_the_name_of_a_schema_may_be_anything(postgres: Server) -> None:

@@ -11,11 +11,10 @@ from msgspec.structs import replace
 
 from agentrt.events import Event, TextDelta
 from agentrt.lowlevel import Fenced, Flush, FlushPart
-from agentrt.storage import encode_events
+from agentrt.storage import encode_events, server_of
 from agentrt.store import CommandStatus, SessionOwner, StoredCommand
 from inside.cluster import Tail
 from inside.postgres import Notified, PostgresCommands, PostgresLeases, PostgresListener
-from inside.postgres import parse as server_of
 
 from .kit import ABOUT, events, flush, rows
 from .test_nodes import member, process

@@ -14,11 +14,11 @@ from agentrt._cluster.postgres import connection as connections
 from agentrt._cluster.postgres.connection import PostgresConnection
 from agentrt.errors import StoreError, StoreInUse
 from agentrt.lowlevel import Fenced, Flush, SessionClaim, Unusable
+from agentrt.lowlevel import StoreServer as Address
+from agentrt.storage import server_of
 from inside.postgres import PostgresBackend
-from inside.postgres import PostgresServer as Address
-from inside.postgres import parse as server_of
 
-from .kit import ABOUT, Proxy, backend_pid, flush, frames, proxy, rows
+from .kit import ABOUT, Proxy, flush, frames, proxy, rows
 from .server import Server
 
 LONG = 10_000
@@ -57,6 +57,12 @@ def persistent(backend: PostgresBackend, flush: Flush) -> int:
             continue
         return failed
     raise AssertionError("it never works again")
+
+
+def backend_pid(backend: PostgresBackend) -> int:
+    """The server's process that has a connection."""
+    assert backend._connection is not None
+    return int(backend._connection.info.backend_pid)
 
 
 def terminate(postgres: Server, pid: int) -> None:

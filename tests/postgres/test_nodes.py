@@ -20,14 +20,14 @@ import agentrt
 from agentrt import Limits
 from agentrt.errors import SessionElsewhere, SessionMoved, StoreInUse
 from agentrt.lowlevel import Fenced, SessionClaim
+from agentrt.storage import address_of as server_of
 from agentrt.store import StoreProcess, open_store
 from inside.postgres import PostgresBackend, PostgresLeases
-from inside.postgres import parse as server_of
-from inside.runtime import ClaimedSession, host_of
-from journal.kit import again, checked, gone_on_with, kept
+from inside.runtime import ClaimedSession
+from journal.kit import again, checked, ended, gone_on_with, kept
 from runtime.fakes import Incarnations, echo
 
-from .kit import ABOUT, flush, frames, rows
+from .kit import ABOUT, connected, flush, frames, rows
 from .server import Server
 
 LEASE = 3.0
@@ -181,9 +181,9 @@ async def test_a_session_ends_when_the_lease_cannot_be_renewed(postgres: Server,
         async with kept(store, Incarnations(echo)) as session:
             await session.run("hello")
             seq = session.log.seq
-            rows_of(url, "UPDATE node SET until=now()")  # as if it had not been heard of
+            rows(url, "UPDATE node SET until=now()")  # as if it had not been heard of
             with trio.fail_after(PATIENCE):
-                await host_of(session).closed.wait()
+                await ended(session)
             with pytest.raises((SessionMoved, agentrt.SessionClosed)):
                 await session.run("again")
         with trio.fail_after(PATIENCE):
@@ -230,7 +230,7 @@ async def test_no_agent_is_started_under_a_lease_that_is_over(url: str) -> None:
 
     async def end_the_lease() -> None:
         await connecting.wait()
-        rows_of(url, "UPDATE node SET until=now()")
+        rows(url, "UPDATE node SET until=now()")
 
     async with (
         open_store(url, node="a", limits=limits) as store,
@@ -252,7 +252,7 @@ async def test_a_place_that_was_taken_under_an_earlier_lease_is_not_kept(url: st
         place, stored = await store.claim("one")
         assert store.membership is not None
         before = store.membership.held()
-        rows_of(url, "UPDATE node SET until=now()")
+        rows(url, "UPDATE node SET until=now()")
         with trio.fail_after(PATIENCE):
             while store.membership.held() in (None, before):  # noqa: ASYNC110
                 await trio.sleep(0.01)
@@ -264,7 +264,7 @@ async def test_a_place_that_was_taken_under_an_earlier_lease_is_not_kept(url: st
 async def test_a_session_may_be_taken_over_while_it_ends(url: str) -> None:
     async with open_store(url, node="a") as store, kept(store, Incarnations(echo)) as session:
         await session.run("hello")
-        rows_of(url, "UPDATE session SET owner=owner+1")
+        rows(url, "UPDATE session SET owner=owner+1")
     assert rows(url, "SELECT next FROM session") == [(session.log.seq + 1,)]
 
 
@@ -276,7 +276,7 @@ async def test_a_session_that_another_one_has_gone_on_with_is_not_deleted_by_who
         open_store(url, node="b", home="x") as b,
         kept(a, Incarnations(echo)),
     ):
-        rows_of(url, "UPDATE session SET node=NULL")  # its lease was over, and it does not know
+        rows(url, "UPDATE session SET node=NULL")  # its lease was over, and it does not know
         async with again(b, Incarnations(echo)) as session:
             await session.run("hello")
     assert checked(url)["one"] == session.log.seq
@@ -291,18 +291,9 @@ async def test_a_session_that_had_no_turn_is_left_to_others_when_it_ends(url: st
 @contextmanager
 def rows_locked(url: str) -> Iterator[None]:
     """Nobody can renew a lease meanwhile."""
-    from inside.postgres import connect
-
-    with connect(server_of(url), writes=True) as connection, connection.transaction():
-        connection.rows("SELECT FROM node FOR UPDATE")
+    with connected(url) as connection, connection.transaction():
+        connection.execute("SELECT FROM node FOR UPDATE")
         yield
-
-
-def rows_of(url: str, sql: str) -> None:
-    from inside.postgres import connect
-
-    with connect(server_of(url), writes=True) as connection:
-        connection.rows(sql)
 
 
 # --- processes

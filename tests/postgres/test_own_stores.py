@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from agentrt import Limits
+from agentrt.lowlevel import StoreServer
+from agentrt.storage import backend_of
 from agentrt.testing import check_store
-from inside.postgres import PostgresServer
 
 
-def test_a_schema_is_a_store(address: PostgresServer) -> None:
-    check_store(lambda: address.backend(Limits()))
+def test_a_schema_is_a_store(address: StoreServer) -> None:
+    check_store(lambda: backend_of(address))

@@ -8,15 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from agentrt._cluster.postgres import schema as schemas
-from agentrt._cluster.postgres.backend import writing
-from agentrt._cluster.postgres.schema import Migration
 from agentrt.errors import StoreError
-from agentrt.lowlevel import Flush, FlushPart
-from agentrt.storage import Outdated
+from agentrt.lowlevel import Backend, Flush, FlushPart, StoreServer
+from agentrt.storage import Outdated, backend_of, reader_of, writing
 from agentrt.store import CommandAnswer, Head, SessionRow, open_store
-from inside.postgres import PostgresBackend, PostgresReader, connect
-from inside.postgres import PostgresServer as Address
-from inside.postgres import parse as server_of
 from journal.kit import again, checked, kept
 from runtime.fakes import Incarnations, echo
 
@@ -27,8 +22,8 @@ HOUR = 3600
 
 
 @pytest.fixture
-def backend(address: Address) -> Iterator[PostgresBackend]:
-    backend = PostgresBackend(address)
+def backend(address: StoreServer) -> Iterator[Backend]:
+    backend = backend_of(address)
     backend.open()
     yield backend
     backend.close()
@@ -47,7 +42,7 @@ async def test_versions_that_only_add_run_side_by_side(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert await used(url) == 1
-    adding = Migration("ALTER TABLE session ADD COLUMN colour text", least=1)
+    adding = schemas.Migration("ALTER TABLE session ADD COLUMN colour text", least=1)
     with monkeypatch.context() as patch:
         patch.setattr(schemas, "MIGRATIONS", (*schemas.MIGRATIONS, adding))
         assert await used(url) == 2
@@ -57,17 +52,19 @@ async def test_versions_that_only_add_run_side_by_side(
 
 
 async def test_a_version_that_takes_away_ends_what_is_older(
-    url: str, address: Address, monkeypatch: pytest.MonkeyPatch
+    url: str, address: StoreServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert await used(url) == 1
-    taking = Migration("ALTER TABLE chat DROP COLUMN session", least=len(schemas.MIGRATIONS) + 1)
+    taking = schemas.Migration(
+        "ALTER TABLE chat DROP COLUMN session", least=len(schemas.MIGRATIONS) + 1
+    )
     with monkeypatch.context() as patch:
         patch.setattr(schemas, "MIGRATIONS", (*schemas.MIGRATIONS, taking))
         with pytest.raises(Outdated, match="is not migrated yet"):
-            PostgresReader(address)
+            reader_of(address)
         with writing(address):
             pass
-    for opened in (PostgresBackend(address).open, lambda: PostgresReader(address)):
+    for opened in (backend_of(address).open, lambda: reader_of(address)):
         with pytest.raises(StoreError, match="newer agentrt"):
             opened()
 
@@ -76,7 +73,7 @@ async def test_a_migration_that_fails_leaves_everything_as_it_was(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert await used(url) == 1
-    wrong = Migration("ALTER TABLE session ADD COLUMN colour text; SELECT 1/0", least=2)
+    wrong = schemas.Migration("ALTER TABLE session ADD COLUMN colour text; SELECT 1/0", least=2)
     with monkeypatch.context() as patch:
         patch.setattr(schemas, "MIGRATIONS", (*schemas.MIGRATIONS, wrong))
         with pytest.raises(StoreError, match="division by zero"):
@@ -103,16 +100,11 @@ async def test_a_database_that_took_over_begins_another_epoch(url: str) -> None:
         async with kept(store, Incarnations(echo)) as session:
             await session.run("hello")
         first = (await store.load("one")).epoch
-    rows_of_writer(url, "UPDATE meta SET value='1 00000000' WHERE key='database'")
+    rows(url, "UPDATE meta SET value='1 00000000' WHERE key='database'")
     async with open_store(url) as store:
         assert (await store.load("one")).epoch == f"{first}.1"
     async with open_store(url) as store:
         assert (await store.load("one")).epoch == f"{first}.1"
-
-
-def rows_of_writer(url: str, sql: str) -> None:
-    with connect(server_of(url), writes=True) as connection:
-        connection.rows(sql)
 
 
 # --- hours
@@ -122,12 +114,12 @@ def aged(url: str, hours: int) -> None:
     """Let what is stored be older by so many hours."""
     then = int(time.time() // HOUR) - hours
     name = schemas.partition(then)
-    rows_of_writer(
+    rows(
         url,
         f"CREATE TABLE {name} PARTITION OF frame FOR VALUES FROM (to_timestamp({then * HOUR}))"
         f" TO (to_timestamp({(then + 1) * HOUR}))",
     )
-    rows_of_writer(url, f"UPDATE frame SET at=to_timestamp({then * HOUR + 1})")
+    rows(url, f"UPDATE frame SET at=to_timestamp({then * HOUR + 1})")
 
 
 def partitions(url: str) -> list[int]:
@@ -158,9 +150,7 @@ async def test_events_that_a_record_stands_for_are_dropped_by_the_hour(url: str)
             assert len(session.snapshot().turns) == 2
 
 
-def test_events_that_no_head_stands_for_outlive_their_hour(
-    backend: PostgresBackend, url: str
-) -> None:
+def test_events_that_no_head_stands_for_outlive_their_hour(backend: Backend, url: str) -> None:
     open, over = backend.create("open", "e", ABOUT), backend.create("over", "e", ABOUT)
     backend.commit(flush((open, 1, 5), (over, 1, 5)))
     row = SessionRow(title=None, prompt="", phase="idle", turns=1, about=ABOUT)
@@ -175,7 +165,7 @@ def test_events_that_no_head_stands_for_outlive_their_hour(
 
 
 def test_a_reader_that_is_in_the_table_keeps_nothing_waiting(
-    backend: PostgresBackend, postgres: Server, schema: str, url: str
+    backend: Backend, postgres: Server, schema: str, url: str
 ) -> None:
     place = backend.create("one", "e", ABOUT)
     backend.commit(flush((place, 1, 5)))
@@ -190,22 +180,20 @@ def test_a_reader_that_is_in_the_table_keeps_nothing_waiting(
     assert [frame[1:3] for frame in frames(url)] == [(1, 5), (6, 10)]
 
 
-def test_an_hour_that_nobody_has_made_is_made_when_it_is_needed(
-    backend: PostgresBackend, url: str
-) -> None:
+def test_an_hour_that_nobody_has_made_is_made_when_it_is_needed(backend: Backend, url: str) -> None:
     place = backend.create("one", "e", ABOUT)
     for hour in partitions(url):
-        rows_of_writer(url, f"DROP TABLE {schemas.partition(hour)}")
+        rows(url, f"DROP TABLE {schemas.partition(hour)}")
     backend.commit(flush((place, 1, 5)))
     assert [frame[1:3] for frame in frames(url)] == [(1, 5)]
 
 
 def test_answers_to_commands_are_known_for_as_long_as_they_are_to_be(
-    backend: PostgresBackend, url: str
+    backend: Backend, url: str
 ) -> None:
     answers = [CommandAnswer("page", id, b"digest", b"{}") for id in ("old", "new")]
     backend.commit(Flush([], answers=answers))
-    rows_of_writer(url, "UPDATE answer SET at=now() - interval '59 minutes' WHERE id='old'")
+    rows(url, "UPDATE answer SET at=now() - interval '59 minutes' WHERE id='old'")
     backend.tidy(HOUR, HOUR)
     assert rows(url, "SELECT count(*) FROM answer") == [(2,)]
     backend.tidy(HOUR, HOUR - 120)
@@ -213,10 +201,10 @@ def test_answers_to_commands_are_known_for_as_long_as_they_are_to_be(
 
 
 def test_sessions_that_nobody_spoke_in_are_forgotten_after_a_week(
-    backend: PostgresBackend, url: str
+    backend: Backend, url: str
 ) -> None:
     backend.create("old", "e", ABOUT)
     backend.create("new", "e", ABOUT)
-    rows_of_writer(url, "UPDATE session SET updated=now() - interval '8 days' WHERE id='old'")
+    rows(url, "UPDATE session SET updated=now() - interval '8 days' WHERE id='old'")
     backend.tidy(HOUR, HOUR)
     assert rows(url, "SELECT id FROM session") == [("new",)]

@@ -15,15 +15,13 @@ import trio.lowlevel
 
 import agentrt
 from agentrt.errors import SessionMoved, StoreUnavailable
+from agentrt.storage import address_of, backend_of
 from agentrt.store import Store, open_store
-from inside.postgres import PostgresBackend
-from inside.postgres import parse as server_of
-from inside.runtime import host_of
-from journal.kit import checked, kept
+from journal.kit import checked, ended, kept
 from journal.test_failures import until_well
 from runtime.fakes import Incarnations, echo
 
-from .kit import rows
+from .kit import open_soon, rows, schema_of
 from .server import Server, serving
 
 PATIENCE = 20
@@ -51,7 +49,7 @@ def terminate(postgres: Server, url: str) -> None:
         connection.execute(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_locks WHERE locktype='advisory'"
             " AND objid::bigint=hashtext(%s)::bigint & 4294967295",
-            [server_of(url).schema],
+            [schema_of(url)],
         )
 
 
@@ -68,11 +66,11 @@ async def test_a_terminated_connection_costs_a_session_nothing(postgres: Server,
 async def test_a_session_that_another_process_took_over_ends_and_the_others_go_on(
     postgres: Server, url: str
 ) -> None:
-    other = PostgresBackend(server_of(url))
+    other = backend_of(address_of(url))
 
     def take_over() -> None:
         terminate(postgres, url)
-        other.open(timeout_s=PATIENCE)
+        open_soon(other, PATIENCE)
         assert other.claim("one") is not None
         other.close()
 
@@ -86,7 +84,7 @@ async def test_a_session_that_another_process_took_over_ends_and_the_others_go_o
             with pytest.raises(SessionMoved, match="another process has continued"):
                 await one.run("again")
             with trio.fail_after(PATIENCE):
-                await host_of(one).closed.wait()
+                await ended(one)
             assert one.log.seq == seq
         await until_well(store)
         assert (await two.run("again")).outcome == "completed"
@@ -102,14 +100,14 @@ async def stored(url: str, id: str) -> agentrt.events.Snapshot:
 async def test_a_store_that_another_process_writes_now_writes_nothing_more(
     postgres: Server, url: str
 ) -> None:
-    other = PostgresBackend(server_of(url))
+    other = backend_of(address_of(url))
     try:
         with pytest.raises(StoreUnavailable, match="is being written by process"):  # noqa: PT012
             async with open_store(url) as store, kept(store, Incarnations(echo)) as session:
                 await session.run("hello")
                 seq = session.log.seq
                 await trio.to_thread.run_sync(terminate, postgres, url)
-                await trio.to_thread.run_sync(other.open, PATIENCE)
+                await trio.to_thread.run_sync(open_soon, other, PATIENCE)
                 with pytest.raises(StoreUnavailable):
                     await session.run("again")
         assert checked(url)["one"] == seq

@@ -12,6 +12,7 @@ import pytest
 from agentrt._cluster.postgres.statements import CHANNEL
 from agentrt.errors import SessionElsewhere
 from agentrt.lowlevel import Fenced, Flush, FlushPart, SessionClaim
+from agentrt.storage import reader_of, server_of
 from agentrt.store import CommandAnswer, StoredCommand
 from faults.quick import mostly_slow
 from inside.cluster import Tail
@@ -20,14 +21,11 @@ from inside.postgres import (
     PostgresCommands,
     PostgresLeases,
     PostgresListener,
-    PostgresReader,
-    connect,
     notified_of,
 )
-from inside.postgres import parse as server_of
 from owners import tables
 
-from .kit import ABOUT, events
+from .kit import ABOUT, connected, events
 from .test_nodes import process
 
 pytestmark = pytest.mark.slow
@@ -55,9 +53,9 @@ class Pair:
         )
         self.rows: tuple[Any, Any] = PostgresCommands(server), tables.Rows(self.tables)
         self.leases: tuple[Any, Any] = PostgresLeases(server), tables.Leases(self.tables)
-        self.readers: tuple[Any, Any] = PostgresReader(server), tables.Reader(self.tables)
+        self.readers: tuple[Any, Any] = reader_of(server), tables.Reader(self.tables)
         self.listeners: dict[int, PostgresListener] = {}
-        self.connection = connect(server, writes=True)
+        self.connection = connected(url)
         self.places: list[tuple[str, SessionClaim, int]] = []
         self.nodes = [self._join(role) for role in ("both", "worker", "gateway")]
 
@@ -170,7 +168,7 @@ class Pair:
         """A lease is over: by itself, or given back."""
         at = self.nodes.index(node)
         if self.chance.random() < 0.5:
-            self.connection.rows("UPDATE node SET until=now() WHERE num=%s RETURNING num", [node])
+            self.connection.execute("UPDATE node SET until=now() WHERE num=%s", [node])
             self.tables.nodes[node].until = self.now
             self.same(self.leases, "release", self.chance.choice(NAMES))
         else:
@@ -196,7 +194,7 @@ class Pair:
         """What the processes that live were notified of."""
         for node in self.nodes:
             mark = f"{10**9 + node}"
-            self.connection.rows(f"SELECT pg_notify({CHANNEL} || %s::bigint, %s)", (node, mark))
+            self.connection.execute(f"SELECT pg_notify({CHANNEL} || %s::bigint, %s)", (node, mark))
             numbers, words, tails = set[int](), set[str](), list[Any]()
             while int(mark) not in numbers:
                 found = self.listeners[node].received()

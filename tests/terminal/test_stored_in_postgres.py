@@ -17,9 +17,8 @@ from test_attach import attached
 from test_repl import PROMPT
 from test_serve import serving
 
-from agentrt.storage import writing
+from agentrt.storage import server_of, writing
 from agentrt.store import open_store
-from inside.postgres import parse as server_of
 from journal.kit import kept
 from postgres.server import PASSWORD, Server, free_port
 from runtime.fakes import Incarnations, echo

@@ -13,8 +13,8 @@ import pytest
 
 import agentrt
 from agentrt.lowlevel import Flush, FlushPart, SessionClaim, StoreReader
+from agentrt.storage import backend_of
 from agentrt.testing import check_store
-from inside.store import SqliteBackend
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 sys.path.insert(0, str(EXAMPLES))
@@ -32,7 +32,7 @@ def test_the_example_is_short() -> None:
 
 
 def test_a_file_is_a_store(tmp_path: Path) -> None:
-    check_store(lambda: SqliteBackend(tmp_path / "sessions.db"))
+    check_store(lambda: backend_of(tmp_path / "sessions.db"))
 
 
 class WritesForOldClaims(JsonLines):

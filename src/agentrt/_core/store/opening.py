@@ -35,7 +35,13 @@ type it to drain the process."""
 
 
 def backend_of(address: StoreAddress, limits: Limits | None = None) -> ImportingBackend:
-    """Return the writer of a store that is not shared, not yet opened. Raises `StoreError`."""
+    """Return the writer of a store that is not shared, not yet opened. Pass it to `open_store`, itself
+    or inside a `Backend` of your own.
+
+    - `limits`: the limits with the prefix `store_`.
+
+    Raises `StoreError` if the store needs a package that is not installed.
+    """
     if isinstance(address, Path):
         return SqliteBackend(address)
     return address.backend(limits or Limits())
