@@ -21,13 +21,13 @@ INSIDE = TESTS / "inside"
 
 REASONS: dict[str, str] = {
     "the state machine or table gets every input, most of which no agent or client sends": (
-        "claude/test_messages model/test_any_order acp/test_acp_messages web/test_tenant_doors"
+        "model/test_any_order acp/test_acp_messages web/test_tenant_doors"
         " runtime/test_standing_refusals runtime/test_project_trust test_project_files"
-        " codex/test_codex_requests acp/test_host"
+        " acp/test_host"
     ),
     "a planted defect, a fault or a fuzzed input goes into the part that it is about": (
-        "simulation/defects faults/failing_store faults/inject owners/routing owners/test_routing"
-        " web/test_nodes postgres/test_in_doubt fuzz/targets"
+        "simulation/defects faults/failing_store faults/inject owners/routing"
+        " owners/test_routing web/test_nodes postgres/test_in_doubt fuzz/targets"
     ),
     "a world of its own has the package's parts, with the time and the order of steps": (
         "simulation/kept simulation/process simulation/viewers simulation/world owners/tables"
@@ -36,9 +36,7 @@ REASONS: dict[str, str] = {
     "the kit of its folder: tests get from it what they need, and name no private part": (
         "web/sockets web/hub_kit conformance/known"
     ),
-    "it runs alone, or before everything else, and cannot import `inside`": (
-        "conftest hygiene/host forked"
-    ),
+    "it runs alone, or before everything else, and cannot import `inside`": ("conftest forked"),
     "an operating system, a clock, a folder or a library is replaced in this one module": (
         "runtime/test_guard runtime/test_platforms runtime/test_process_tree"
         " runtime/test_inherited runtime/test_stored_sessions runtime/test_websocket"
@@ -46,8 +44,8 @@ REASONS: dict[str, str] = {
         " web/autobahn"
     ),
     "a stream, a frame or a file is cut at each byte, which a socket does not let a client do": (
-        "web/test_server_edges web/test_slow_downloads web/test_stdio"
-        " clients/test_chunks clients/test_updates"
+        "web/test_server_edges web/test_slow_downloads web/test_stdio clients/test_chunks"
+        " clients/test_updates"
     ),
     "the pages or pieces of a long value are compared with the whole": (
         "model/test_pages web/test_native_previews web/test_native_files"
@@ -56,24 +54,21 @@ REASONS: dict[str, str] = {
         "conformance/test_unknown test_exports shown/claude shown/codex"
     ),
     "the store is put into the state that only a process that was killed leaves": (
-        "journal/test_left_open journal/test_moved files/test_worktrees runtime/test_checkpoints"
+        "journal/test_left_open journal/test_moved"
     ),
     "the command or its screen is run in the process of the test, with chosen values": (
-        "terminal/test_attended terminal/test_inline_pictures"
-        " terminal/test_trace terminal/test_usage remote/test_server_sessions"
-        " telemetry/test_metrics"
+        "terminal/test_attended terminal/test_inline_pictures terminal/test_trace"
+        " terminal/test_usage remote/test_server_sessions telemetry/test_metrics"
     ),
-    "a file or its kind is judged as a value, thousands of them": (
-        "model/test_media files/test_uncommitted"
-    ),
+    "a file or its kind is judged as a value, thousands of them": ("files/test_uncommitted"),
 }
 """Why files outside of `inside` import private names, with the files of each reason (their paths
 without `.py`). A file that can use the public API or `inside` is not added."""
 
-NAMES = 458
+NAMES = 433
 """Private names that the tests use, with those of `inside`: this number may only fall."""
 
-FILES = 183
+FILES = 158
 """Files that use a private name, imported from agentrt or from another file of the tests that has
 imported it, such as those of `inside`: this number may only fall, to 80 in the end."""
 

@@ -26,6 +26,7 @@ from agentrt.errors import LocalProtocolError
 from agentrt.events import (
     Audio,
     Command,
+    ErrorInfo,
     Image,
     Notice,
     PlanEntry,
@@ -82,6 +83,47 @@ def test_a_failed_prompt_is_a_failed_turn_with_all_that_the_error_said() -> None
     assert finished.error is not None
     assert finished.error.message == "Internal error: quota exceeded"
     assert finished.error.data == {"code": -32603, "data": {"details": "quota exceeded"}}
+
+
+REASON = "modes apply between turns only"
+
+
+def reported(data: Any, code: int = -32600, message: str = "Invalid request") -> ErrorInfo:
+    """What is reported of a prompt that fails with this error."""
+    peer, id = running()
+    peer.fail(id, code, message, data)
+    error = peer.only(TurnFinished).error
+    assert error is not None
+    return error
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        REASON,
+        {"details": REASON},
+        {"message": REASON},
+        {"reason": REASON},
+        {"error": {"message": REASON}},
+        {"code": 7, "detail": REASON},
+        {"cause": REASON},
+        [REASON],
+    ],
+)
+def test_the_text_of_the_data_is_in_the_message_and_the_data_is_kept(data: Any) -> None:
+    error = reported(data)
+    assert error.message.startswith("Invalid request: ")
+    assert REASON in error.message
+    assert error.data == {"code": -32600, "data": data}
+
+
+@pytest.mark.parametrize("data", [None, {}, [], "", {"message": ""}, "Invalid request"])
+def test_data_without_a_text_adds_nothing(data: Any) -> None:
+    assert reported(data).message in ("Invalid request", 'Invalid request: {"message":""}')
+
+
+def test_structured_data_is_shortened() -> None:
+    assert len(reported({"stack": "x" * 10_000}, 1, "no").message) < 320
 
 
 def test_an_error_that_means_cancelled_is_a_cancelled_turn() -> None:

@@ -119,21 +119,16 @@ def test_errors_come_through_with_their_types() -> None:
     run(main)
 
 
-def test_a_session_that_breaks_cancels_the_task_that_is_in_its_block(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from inside.runtime import SessionHost
-
+def test_a_session_that_breaks_cancels_the_task_that_is_in_its_block() -> None:
     broken = trio.Event()
 
-    async def breaks(self: SessionHost) -> None:
+    async def breaks(agent: FakeAcpAgent) -> None:
         await broken.wait()
         raise OSError("the host broke")
 
     async def main() -> None:
-        monkeypatch.setattr(SessionHost, "run", breaks)
         with pytest.raises(OSError, match="the host broke"):
-            async with fake_session(Incarnations(echo).start):
+            async with fake_session(Incarnations(breaks).start):
                 broken.set()
                 await asyncio.sleep(60)
         await asyncio.sleep(0)  # the cancellation is used up

@@ -15,8 +15,8 @@ from agentrt.events import Notice
 from agentrt.testing import FakeAcpAgent
 from agentrt.tools import Terminal, TerminalExit, TerminalOutput
 from agentrt.unattended import WaitForLimits
-from inside.runtime import SessionHost, host_of
 from runtime.fakes import Incarnations, Script, log_of, session_with
+from runtime.own_tools import HTTP, client_of, entry_of
 
 NOW = 1_800_000_000.0
 FOLDER = "/nowhere/project"
@@ -147,6 +147,11 @@ class Services:
         pass
 
 
+@agentrt.tool
+def noted() -> str:
+    return "noted"
+
+
 @pytest.mark.parametrize("did", ["wrote", "ran", "called", "asked", "read", "nothing"])
 async def test_a_turn_for_which_this_process_did_something_is_not_repeated(did: str) -> None:
     """Also if the agent has reported no tool call. With a real clock, because of threads."""
@@ -162,17 +167,16 @@ async def test_a_turn_for_which_this_process_did_something_is_not_repeated(did: 
                 method, params = requests[did]
                 assert "result" in await agent.request(method, params)
             elif did == "called":
-                [host] = hosts
-                host.begin_tool()  # as a call of a tool over MCP does first
+                async with client_of(entry_of(agents)) as client:
+                    assert not (await client.call_tool("noted", {})).is_error
             elif did == "asked":
                 await agent.ask()
             prompt.fail(message=LIMITED)
 
-    hosts: list[SessionHost] = []
-    options = {"cwd": FOLDER, "files": Services(), "terminals": Services()}
+    options = {"cwd": FOLDER, "files": Services(), "terminals": Services(), "tools": [noted]}
     again = did in ("read", "nothing")
-    async with waiting(script, 100, permissions=agentrt.allow_all, **options) as (session, _):
-        hosts.append(host_of(session))
+    opening = waiting(script, 100, permissions=agentrt.allow_all, fake=HTTP, **options)
+    async with opening as (session, agents):
         events = session.subscribe(after=0)
         session.submit("work")
         with trio.fail_after(30):
@@ -190,6 +194,32 @@ async def test_a_failure_tells_when_its_limit_ends(autojump_clock: MockClock) ->
         error = (await session.run("work", check=False)).error
     assert error is not None
     assert (error.cause, error.retry_at) == ("rate_limit", NOW + 3600)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (None, None),
+        ({"resetsAt": NOW - 50}, None),  # has passed
+        ({"resetsAt": NOW + 50, "status": "rejected"}, NOW + 50),
+        (
+            {
+                "primary": {"used_percent": 100.0, "resets_at": NOW + 100},
+                "secondary": {"used_percent": 10.0, "resets_at": NOW + 900},
+            },
+            NOW + 100,
+        ),
+        ({"resetsAt": True}, None),
+        ({"a": {"b": {"c": {"d": {"resetsAt": NOW + 50}}}}}, None),
+    ],
+)
+async def test_the_time_is_found_in_an_agents_report(
+    autojump_clock: MockClock, data: Any, expected: float | None
+) -> None:
+    async with session_with(limited(1, data), now=wall) as (session, _):
+        error = (await session.run("work", check=False)).error
+    assert error is not None
+    assert error.retry_at == expected
 
 
 @pytest.mark.parametrize("message", ["Internal error", "prompt is too long", "401 unauthorized"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from agentrt.claude import ClaudeOptions
 from agentrt.effects import Write
@@ -100,6 +100,15 @@ def only(effects: list[Effect], kind: type[T]) -> T:
 def success(request: str, response: Any, **more: Any) -> Json:
     body = {"subtype": "success", "request_id": request, "response": response, **more}
     return {"type": "control_response", "response": body}
+
+
+TYPES: Final = (
+    *("active_goal", "assistant", "auth_status", "autocompact_state", "command_lifecycle"),
+    *("control_cancel_request", "control_request", "control_response", "conversation_reset"),
+    *("keep_alive", "prompt_suggestion", "rate_limit_event", "result", "stream_event", "system"),
+    *("tool_progress", "tool_use_summary", "transcript_mirror", "user"),
+)
+"""The types of the lines that the CLI writes."""
 
 
 def state(state: str) -> Json:

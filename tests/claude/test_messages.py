@@ -4,86 +4,105 @@ from __future__ import annotations
 
 import json
 
-import msgspec
 import pytest
 
-from agentrt._core.claude import messages as wire
-from agentrt.effects import TextReceived, TurnFinished
+from agentrt.effects import TextEnded, TextReceived, TurnFinished
 from agentrt.events import Notice
-from agentrt.lowlevel import ClaudeDriver
+from agentrt.lowlevel import ClaudeDriver, Effect
 
-from .rig import INIT, Json, Rig, assistant, only, result, state, text
+from .rig import INIT, TYPES, Json, Rig, assistant, only, result, state, system, text
 
 
-def read(*lines: Json | bytes) -> list[wire.Message]:
-    data = [m if isinstance(m, bytes) else json.dumps(m).encode() + b"\n" for m in lines]
-    return wire.ClaudeReader().read(b"".join(data))
+def told(*lines: Json | bytes) -> list[Effect]:
+    """What the driver reports of these lines in a turn, without the ends of texts."""
+    rig = Rig()
+    rig.start()
+    rig.prompt()
+    rig.feed(state("running"), INIT)
+    return [effect for effect in rig.feed(*lines) if not isinstance(effect, TextEnded)]
+
+
+def between(line: Json | bytes) -> list[Effect]:
+    """What is reported of a line between two others, which are as they were."""
+    first, *found, last = told(assistant(text("a")), line, assistant(text("b"), id="m2"))
+    assert (first, last) == (TextReceived("a", message="m1"), TextReceived("b", message="m2"))
+    return found
 
 
 def test_the_type_may_be_the_last_key() -> None:
-    (message,) = read(b'{"is_error":true,"subtype":"x","type":"result"}\n')
-    assert message == wire.Result(subtype="x", is_error=True)
+    rig = Rig()
+    rig.start()
+    rig.prompt()
+    rig.feed(state("running"), INIT, b'{"is_error":true,"subtype":"x","type":"result"}\n')
+    rig.feed(state("idle"))
+    assert only(rig.effects, TurnFinished).outcome == "failed"
 
 
 def test_unknown_fields_cost_nothing() -> None:
-    assert read({"type": "keep_alive", "startup_mark": "x"}) == [wire.KeepAlive()]
+    assert told({"type": "keep_alive", "startup_mark": "x"}) == []
+    assert between({**assistant(text("c"), id="m3"), "new": [1]}) == [
+        TextReceived("c", message="m3")
+    ]
 
 
 def test_an_unknown_type_is_kept_whole_and_costs_only_itself() -> None:
-    told = read({"type": "keep_alive"}, {"type": "new", "a": 1}, {"type": "keep_alive"})
-    new = wire.UnknownClaudeLine("new", {"type": "new", "a": 1})
-    assert told == [wire.KeepAlive(), new, wire.KeepAlive()]
+    line = {"type": "new", "a": 1}
+    [notice] = between(line)
+    assert isinstance(notice, Notice)
+    assert (notice.code, notice.data) == ("unknown_update", line)
 
 
 def test_system_lines_keep_their_unknown_fields() -> None:
-    (message,) = read({"type": "system", "subtype": "new", "extra": [1]})
-    assert message == wire.System("new", {"type": "system", "subtype": "new", "extra": [1]})
+    line = system("new", extra=[1])
+    assert only(told(line), Notice).data == line
 
 
 @pytest.mark.parametrize(
     "line", [b"[SandboxDebug] x\n", b"7\n", b"[]\n", b'"s"\n', b"{}\n", b'{"type":7}\n', b"\xff\n"]
 )
 def test_a_line_that_is_no_message_costs_only_itself(line: bytes) -> None:
-    told = read({"type": "keep_alive"}, line, {"type": "keep_alive"})
-    assert [type(m) for m in told] == [wire.KeepAlive, wire.BadClaudeLine, wire.KeepAlive]
+    [notice] = between(line)
+    assert isinstance(notice, Notice)
+    assert notice.code == "bad_line"
 
 
 def test_a_broken_field_costs_only_its_line() -> None:
-    told = read({"type": "control_cancel_request", "request_id": 7}, {"type": "keep_alive"})
-    assert [type(m) for m in told] == [wire.BadClaudeLine, wire.KeepAlive]
+    [notice] = between({"type": "control_cancel_request", "request_id": 7})
+    assert isinstance(notice, Notice)
+    assert notice.code == "bad_line"
 
 
 def test_blank_lines_and_carriage_returns_are_white_space() -> None:
-    lines = b'\r\n\n{"type":"keep_alive"}\r\n  \n{"type":"system","subtype":"x"}\r\n'
-    assert [type(m) for m in read(lines)] == [wire.KeepAlive, wire.System]
+    one, two = (json.dumps(assistant(text(t), id=t)).encode() for t in ("one", "two"))
+    assert told(b"\r\n\n" + one + b"\r\n  \n" + two + b"\r\n") == [
+        TextReceived("one", message="one"),
+        TextReceived("two", message="two"),
+    ]
 
 
-@pytest.mark.parametrize("first", [b"", b'{"type":"system","subtype":"x"}\n'])
+@pytest.mark.parametrize("first", [b"", b'{"type":"keep_alive"}\n', b'{"type":"new"}\n'])
 def test_half_an_emoji_is_repaired(first: bytes) -> None:
     cut = b'{"type":"assistant","message":{"content":[{"type":"text","text":"\\ud83d"}]}}\n'
-    message = read(first, cut)[-1]
-    assert isinstance(message, wire.Assistant)
-    assert message.message.content[0].text == "\ufffd"  # type: ignore[union-attr]
+    assert only(told(first + cut), TextReceived).text == "\ufffd"
 
 
 def test_half_an_emoji_in_a_system_line_is_repaired() -> None:
-    (message,) = read(b'{"type":"system","subtype":"notification","text":"\\ud83d"}\n')
-    assert isinstance(message, wire.System)
-    assert message.fields["text"] == "\ufffd"
+    line = b'{"type":"system","subtype":"notification","text":"\\ud83d"}\n'
+    assert only(told(line), Notice).message == "\ufffd"
 
 
-def test_after_an_unknown_type_lines_are_decoded_one_by_one() -> None:
-    reader = wire.ClaudeReader()
-    reader.read(b'{"type":"new"}\n')
-    assert reader._by_line
-    assert reader.read(b'{"type":"keep_alive"}\n') == [wire.KeepAlive()]
+def test_lines_after_an_unknown_type_are_messages_too() -> None:
+    lines = [assistant(text(str(number)), id=str(number)) for number in range(3)]
+    found = told({"type": "new"}, *lines, b"no message\n", *lines)
+    assert [effect.text for effect in found if isinstance(effect, TextReceived)] == list("012012")
 
 
-def test_every_declared_type_is_decoded_with_its_batch() -> None:
-    for tag in wire.DECLARED:
-        reader = wire.ClaudeReader()
-        reader.read(msgspec.json.encode({"type": tag}) + b"\n")
-        assert not reader._by_line
+@pytest.mark.parametrize("kind", TYPES)
+def test_the_types_of_the_program_are_known(kind: str) -> None:
+    found = told({"type": kind})
+    assert [effect for effect in found if getattr(effect, "data", None) == {"type": kind}] == (
+        [] if kind != "system" else found
+    )
 
 
 def test_a_result_with_surprising_fields_still_ends_its_turn() -> None:

@@ -16,11 +16,11 @@ from agentrt.errors import LocalProtocolError
 from agentrt.events import Text
 from agentrt.lowlevel import Effect
 from effects import joined
-from inside.drivers import DECLARED
 
 from .rig import (
     INIT,
     NOTIFIED,
+    TYPES,
     Json,
     Rig,
     ask,
@@ -141,7 +141,7 @@ SUBTYPES = st.sampled_from(
         "hook_response",
     ]
 )
-TYPES = st.sampled_from([*sorted(DECLARED), "brand_new"])
+TYPES = st.sampled_from([*TYPES, "brand_new"])
 BLOCKS = st.sampled_from(["text", "thinking", "tool_use", "tool_result", "image", "new"])
 SHAPED = st.recursive(
     JSON | SUBTYPES | BLOCKS,

@@ -551,3 +551,31 @@ def test_the_arguments_of_a_call_are_shown_while_they_are_written(rig: Rig) -> N
     assert sum(map(len, shown)) <= 2 * len(written)
     whole = only(rig.feed(assistant(tool_use("c1", "Write", file_path="/a"))), ToolCalled)
     assert (whole.input, whole.input_text) == ({"file_path": "/a"}, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "kind", "title"),
+    [
+        ("Read", {"file_path": "/a"}, "read", "Read /a"),
+        ("Bash", {"command": "ls\n -l"}, "execute", "ls -l"),
+        ("Bash", {"command": "x" * 500}, "execute", "x" * 199 + "…"),
+        ("Grep", {"pattern": "def"}, "search", "Search def"),
+        ("WebFetch", {"url": "u"}, "fetch", "Fetch u"),
+        ("Task", {"description": "dig"}, "think", "dig"),
+        ("ExitPlanMode", {"plan": "p"}, "switch_mode", "Ready to code?"),
+        ("mcp__app__record_result", {}, "other", "record_result (app)"),
+        ("Mystery", {"a": 1}, "other", "Mystery"),
+        ("Read", None, "read", "Read"),
+        ("Read", {"file_path": 7}, "read", "Read"),
+    ],
+)
+def test_calls_have_kinds_and_headlines(
+    rig: Rig, name: str, arguments: object, kind: str, title: str
+) -> None:
+    called = only(rig.feed(assistant({**tool_use("c1", name), "input": arguments})), ToolCalled)
+    assert (called.kind, called.title) == (kind, title)
+
+
+def test_a_read_says_where_in_the_file(rig: Rig) -> None:
+    read = assistant(tool_use("c1", "Read", file_path="/a", offset=7))
+    assert only(rig.feed(read), ToolCalled).locations == [{"path": "/a", "line": 7}]

@@ -19,7 +19,7 @@ from agentrt.effects import (
     ToolCalled,
     UsageSet,
 )
-from agentrt.events import Notice, Text, ToolText
+from agentrt.events import Diff, Notice, Text, ToolText
 
 from .codex_kit import COMMAND, EDIT, Peer, only, opened, prompted
 
@@ -298,3 +298,15 @@ def test_whatever_comes_nothing_is_raised(noise: bytes) -> None:
     peer = prompted()
     peer.driver.receive(noise + b"\n")
     peer.driver.receive_eof()
+
+
+def test_a_change_is_shown_part_by_part() -> None:
+    patch = (
+        "@@ -1,2 +1,2 @@\n one\n-two\n+2\n@@ -9 +9 @@\n-nine\n+9\n\\ No newline at end of file\n"
+    )
+    change = {"path": "a", "kind": {"type": "update", "move_path": "b"}, "diff": patch}
+    called = only(prompted().item("started", EDIT | {"changes": [change]}), ToolCalled)
+    assert [(d.path, d.old_text, d.new_text) for d in called.content if isinstance(d, Diff)] == [
+        ("b", "one\ntwo\n", "one\n2\n"),
+        ("b", "nine\n", "9\n"),
+    ]

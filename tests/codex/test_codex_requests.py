@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from agentrt._core.codex.options import tool_response
+import agentrt
 from agentrt.effects import DecisionRequested, RequestWithdrawn, ServiceRequested
 from agentrt.errors import LocalProtocolError
 from agentrt.events import Image, Notice, Text
-from agentrt.hosting import ToolOutcome
 from agentrt.lowlevel import DecisionAnswer, Effect
+from agentrt.testing import FakeCodexAgent, MemoryAgent, open_fake_session
 
 from .codex_kit import COMMAND, EDIT, Peer, only, opened, prompted
 
@@ -236,15 +236,39 @@ def test_a_tool_of_the_program_is_called_and_answered() -> None:
     request = only(call_tool(peer), ServiceRequested)
     assert request.method == "tool"
     assert request.params == {"tool": "record", "arguments": {"a": 1}, "call": "k"}
-    outcome = ToolOutcome([Text("done"), Image(data="aGk=", mime_type="image/png")])
-    peer.do(peer.driver.reply(request.key, tool_response(outcome)))
-    assert peer.answer_to(0) == {
-        "contentItems": [
-            {"type": "inputText", "text": "done"},
-            {"type": "inputImage", "imageUrl": "data:image/png;base64,aGk="},
-        ],
-        "success": True,
-    }
+    peer.do(peer.driver.reply(request.key, {"success": True}))
+    assert peer.answer_to(0) == {"success": True}
+
+
+async def test_codex_gets_texts_and_images_of_a_tool_as_they_are() -> None:
+    @agentrt.tool
+    def show() -> list[Text | Image]:
+        return [Text("done"), Image(data="aGk=", mime_type="image/png")]
+
+    answers: list[Any] = []
+
+    async def calls(agent: FakeCodexAgent) -> None:
+        async for prompt in agent.prompts:
+            call = {"callId": "k", "tool": "show", "arguments": {}}
+            answers.append(await agent.request("item/tool/call", call))
+            prompt.end()
+
+    async def program(process: MemoryAgent) -> None:
+        async with FakeCodexAgent.serving(process) as agent:
+            await calls(agent)
+
+    opening = open_fake_session(lambda: MemoryAgent(program), protocol="codex", tools=[show])
+    async with opening as session:
+        await session.run("show it")
+    assert [answer["result"] for answer in answers] == [
+        {
+            "contentItems": [
+                {"type": "inputText", "text": "done"},
+                {"type": "inputImage", "imageUrl": "data:image/png;base64,aGk="},
+            ],
+            "success": True,
+        }
+    ]
 
 
 def test_a_tool_that_failed_says_so_to_the_model() -> None:

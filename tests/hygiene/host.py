@@ -9,14 +9,22 @@ import sys
 import trio
 
 import agentrt
-from agentrt._core.agents import find  # noqa: F401 - loaded now, as all that takes time
-from agentrt._core.runtime import acp_setup  # noqa: F401
+from agentrt.testing import FakeAgent, scripted_agents
+
+
+async def leave(agent: FakeAgent) -> None:
+    """Say nothing."""
+    async for _ in agent.prompts:
+        pass
 
 
 async def main(file: str) -> None:
     from hostile.kit import bad_agent
     from hygiene.kit import LIMITS, ignore_signals, plant, stay
 
+    with scripted_agents({"demo": leave}):
+        async with agentrt.open_session("demo", limits=LIMITS):
+            pass  # everything that takes time is loaded now
     agent = bad_agent(start=ignore_signals, eof=stay, misbehave=plant, arg=[file, True])
     print("ready", flush=True)
     async with agentrt.open_session(agent, limits=LIMITS) as session:

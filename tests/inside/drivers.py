@@ -10,7 +10,6 @@ from agentrt._core.acp.requests import CLIENT_METHODS
 from agentrt._core.acp.turn import AcpTurnInput, AcpTurnState
 from agentrt._core.claude.handshake import OLDEST
 from agentrt._core.claude.legacy import LegacyDriver
-from agentrt._core.claude.messages import DECLARED
 from agentrt._core.claude.options import HOOK_EVENTS
 from agentrt._core.codex.turn import CodexTurnInput, CodexTurns, CodexTurnState
 
@@ -21,7 +20,6 @@ __all__ = [
     "CodexTurnInput",
     "CodexTurnState",
     "CodexTurns",
-    "DECLARED",
     "HOOK_EVENTS",
     "LegacyDriver",
     "NotAllowed",

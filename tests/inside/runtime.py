@@ -10,23 +10,18 @@ from agentrt._core.runtime.open import serve_session
 from agentrt._core.runtime.protocol_setup import set_up_protocol
 from agentrt._core.runtime.runtime import Source, serve_runtime
 from agentrt._core.runtime.stored import ClaimedSession
-from agentrt._core.session.host import SessionHost
 from agentrt._core.session.session import host_of
 from agentrt._core.tools import bridge
-from agentrt._core.tools.bridge import Endpoint, serve_tools
 from agentrt._core.tools.server import ToolServer
 
 __all__ = [
     "ClaimedSession",
-    "Endpoint",
     "Offer",
-    "SessionHost",
     "Source",
     "ToolServer",
     "bridge",
     "host_of",
     "serve_runtime",
     "serve_session",
-    "serve_tools",
     "set_up_protocol",
 ]

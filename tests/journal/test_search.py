@@ -10,10 +10,10 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt.storage import excerpt, reader_of, words_of
+from agentrt.storage import address_of, excerpt, reader_of, words_of
 from agentrt.store import open_store
 from faults.quick import mostly_slow
-from inside.store import SqliteBackend, WriterJob, address_of, schema, sqlite, writer
+from inside.store import SqliteBackend, WriterJob, schema, sqlite, writer
 from runtime.fakes import Incarnations, echo
 
 from .kit import kept

@@ -25,9 +25,9 @@ from test_claude_control import controlled
 from trio.testing import assert_checkpoints
 
 import agentrt
-from agentrt._core.store.service import service_of
 from agentrt.agents import BUILT_IN
-from agentrt.store import SessionDescription
+from agentrt.lowlevel import Flush, FlushPart
+from agentrt.store import SessionDescription, SessionRow
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
 from public import HOMES, PUBLIC
 
@@ -252,9 +252,11 @@ async def opening_a_store(tmp_path: Path) -> None:
 @calls("Store.search")
 @calls("Store.delete")
 async def a_stored_session(tmp_path: Path) -> None:
+    with agentrt.storage.writing(tmp_path / "sessions.db") as backend:
+        about = SessionDescription(agent="demo", protocol="acp", cwd="/")
+        row = SessionRow(title=None, prompt="hello", phase="idle", turns=1, about=about)
+        backend.commit(Flush([FlushPart(backend.create("s", "e", about), 1, [], row)]))
     async with agentrt.store.open_store(tmp_path / "sessions.db") as store:
-        service = service_of(store)
-        await service.create("s", "e", SessionDescription(agent="demo", protocol="acp", cwd="/"))
         with assert_checkpoints():
             await store.sessions()
         with assert_checkpoints():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -11,9 +11,9 @@ from trio.testing import MockClock
 
 from agentrt import Busy, Limits, Runtime, Session
 from agentrt.errors import LocalProtocolError, SessionNotFound
+from agentrt.storage import reader_of
 from agentrt.store import open_store
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
-from inside.runtime import host_of
 from runtime.fakes import SETTABLE, Incarnations, settable
 
 AT_A_TURN = {"agentrt": {"forkAt": True}}
@@ -143,10 +143,13 @@ async def test_a_stored_session_is_forked_at_a_turn_without_being_opened(tmp_pat
 SETTABLE_FORKS = {**SETTABLE, "capabilities": {"loadSession": True, **FORKS}}
 
 
-def settings(session: Session) -> tuple[object, ...]:
-    """What its agent's next process would be opened with."""
-    opening = host_of(session).core.opening
-    return opening.model, opening.mode, opening.roots, opening.options
+def settings(path: Path, session: Session) -> tuple[object, ...]:
+    """What its agent's next process will be opened with."""
+    with closing(reader_of(path)) as reader:
+        stored = reader.load(session.id)
+    assert stored is not None
+    about = stored.about
+    return about.model, about.mode, about.roots, about.options
 
 
 @pytest.mark.parametrize("rests", [False, True], ids=["open", "stored"])
@@ -166,7 +169,8 @@ async def test_a_fork_has_the_model_the_mode_the_roots_and_the_options(
             await runtime.close(first.id)
         fork = await runtime.fork(first.id)
         chosen = ("large", "plan", ("/tmp",), {"config": {"effort": "high"}})
-        assert settings(fork) == chosen
+        await fork.run("go on")
+        assert settings(tmp_path / "sessions.db", fork) == chosen
         modes = fork.modes
         assert modes is not None
         assert (modes.model, modes.mode) == ("large", "plan")

@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from typing import TypeAlias
 
 import pytest
 import trio
@@ -13,9 +15,24 @@ from fakes import session_with, unresponsive
 
 import agentrt
 from agentrt.testing import FakeAcpAgent
-from inside.runtime import host_of
+
+StandsStill: TypeAlias = Callable[[trio.testing.MockClock, float], None]
 
 # --- the limits move by it
+
+
+@pytest.fixture
+def stands_still(monkeypatch: pytest.MonkeyPatch) -> StandsStill:
+    """Let so many seconds pass on the machine's clock and on Trio's, in which nothing runs."""
+    monotonic, stood_s = time.monotonic, 0.0
+
+    def stand(clock: trio.testing.MockClock, seconds: float) -> None:
+        nonlocal stood_s
+        stood_s += seconds
+        clock.jump(seconds)
+
+    monkeypatch.setattr(time, "monotonic", lambda: monotonic() + stood_s)
+    return stand
 
 
 async def slow(agent: FakeAcpAgent) -> None:
@@ -27,27 +44,26 @@ async def slow(agent: FakeAcpAgent) -> None:
 
 @pytest.mark.parametrize("limit", ["idle_timeout_s", "turn_timeout_s"])
 async def test_a_limit_is_moved_by_the_gap_and_a_notice_tells(
-    autojump_clock: trio.testing.MockClock, limit: str
+    autojump_clock: trio.testing.MockClock, stands_still: StandsStill, limit: str
 ) -> None:
     limits = agentrt.Limits(**{"idle_timeout_s": None, "turn_timeout_s": None, limit: 10.0})
     async with session_with(slow, limits=limits) as (session, _):
         async with session.prompt("go", check=False) as turn:
             await trio.sleep(3)
-            # The loop stands still: its clock goes on, and then it is told.
-            autojump_clock.jump(60)
-            host_of(session).core.extend_limits(60)
+            stands_still(autojump_clock, 60)
             codes = [event.code async for event in turn if isinstance(event, agentrt.Notice)]
         assert turn.result.outcome == "completed"
     assert codes == ["stood_still"]
 
 
-async def test_behind_the_gap_the_limit_counts_on(autojump_clock: trio.testing.MockClock) -> None:
+async def test_behind_the_gap_the_limit_counts_on(
+    autojump_clock: trio.testing.MockClock, stands_still: StandsStill
+) -> None:
     limits = agentrt.Limits(turn_timeout_s=10.0, cancel_grace_s=1)
     async with session_with(unresponsive, limits=limits) as (session, _):
         async with session.prompt("go", check=False) as turn:
             await trio.sleep(3)
-            autojump_clock.jump(60)
-            host_of(session).core.extend_limits(60)
+            stands_still(autojump_clock, 60)
         assert turn.result.outcome == "timed_out"
         assert trio.current_time() >= 70
 

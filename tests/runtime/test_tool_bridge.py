@@ -19,7 +19,7 @@ from agentrt import Limits
 from agentrt.events import JsonObject
 from agentrt.jsonrpc import encode_line
 from agentrt.tools import ToolContext, tool
-from inside.runtime import Endpoint, ToolServer, serve_tools
+from inside.runtime import ToolServer
 from inside.runtime import bridge as tool_bridge
 
 
@@ -37,22 +37,22 @@ async def sleep(context: ToolContext) -> None:
 @asynccontextmanager
 async def endpoint_of(
     server: ToolServer | None = None, **limits: int
-) -> AsyncIterator[tuple[Endpoint, trio.Nursery]]:
+) -> AsyncIterator[tuple[tool_bridge.Endpoint, trio.Nursery]]:
     """An endpoint, and the nursery that its calls run in."""
     server = server or ToolServer([echo, sleep])
     with trio.fail_after(60):  # beyond the bounds that are tested with a mock clock
         async with (
             trio.open_nursery() as turn,
-            serve_tools(server, turn.start_soon, limits=Limits(**limits)) as endpoint,
+            tool_bridge.serve_tools(server, turn.start_soon, limits=Limits(**limits)) as endpoint,
         ):
             yield endpoint, turn
 
 
-def socket_of(endpoint: Endpoint) -> Path:
+def socket_of(endpoint: tool_bridge.Endpoint) -> Path:
     return Path(environment_of(endpoint)["AGENTRT_MCP_SOCKET"])
 
 
-def environment_of(endpoint: Endpoint) -> dict[str, str]:
+def environment_of(endpoint: tool_bridge.Endpoint) -> dict[str, str]:
     return {entry["name"]: entry["value"] for entry in endpoint.stdio_server()["env"]}
 
 
@@ -90,7 +90,7 @@ class Bridge:
 
 
 @asynccontextmanager
-async def bridge_of(endpoint: Endpoint, **environment: str) -> AsyncIterator[Bridge]:
+async def bridge_of(endpoint: tool_bridge.Endpoint, **environment: str) -> AsyncIterator[Bridge]:
     entry = endpoint.stdio_server()
     process = await trio.lowlevel.open_process(
         [entry["command"], *entry["args"]],
@@ -207,7 +207,7 @@ async def test_a_killed_program_cancels_its_calls() -> None:
 async def test_the_program_ends_with_the_endpoint() -> None:
     with trio.fail_after(30):
         async with trio.open_nursery() as turn:
-            block = serve_tools(ToolServer([echo]), turn.start_soon)
+            block = tool_bridge.serve_tools(ToolServer([echo]), turn.start_soon)
             endpoint = await block.__aenter__()
             async with bridge_of(endpoint) as agent:
                 await agent.call("echo", 1, text="hi")
@@ -279,12 +279,12 @@ async def test_the_socket_has_a_short_path_in_a_long_temporary_folder(
 
 async def test_an_error_of_the_block_leaves_it_bare_and_nothing_behind() -> None:
     with pytest.raises(ValueError, match="mine"):
-        async with serve_tools(ToolServer([echo]), lambda *args: None) as endpoint:
+        async with tool_bridge.serve_tools(ToolServer([echo]), lambda *args: None) as endpoint:
             raise ValueError("mine")
     assert not socket_of(endpoint).parent.exists()
 
 
-async def greeted(endpoint: Endpoint) -> trio.SocketStream:
+async def greeted(endpoint: tool_bridge.Endpoint) -> trio.SocketStream:
     stream = await trio.open_unix_socket(socket_of(endpoint))
     await stream.send_all(environment_of(endpoint)["AGENTRT_MCP_SECRET"].encode() + b"\n")
     return stream
@@ -391,7 +391,7 @@ class Http:
 
 
 @asynccontextmanager
-async def http_of(endpoint: Endpoint) -> AsyncIterator[Http]:
+async def http_of(endpoint: tool_bridge.Endpoint) -> AsyncIterator[Http]:
     entry = await endpoint.http_server()
     host, port = entry["url"].split("/")[2].split(":")
     async with await trio.open_tcp_stream(host, int(port)) as stream:

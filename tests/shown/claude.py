@@ -22,13 +22,13 @@ import msgspec
 
 from agentrt._core.claude.ignored import IGNORED as IGNORED_TYPES
 from agentrt._core.claude.ignored import IGNORED_SYSTEM
+from agentrt._core.claude.messages import DECLARED as TYPES  # noqa: F401 - for its test
 from agentrt.claude import ClaudeOptions
 from agentrt.effects import TurnBegan, TurnFinished
 from agentrt.errors import LocalProtocolError
 from agentrt.events import Text
 from agentrt.lowlevel import ClaudeDriver, DecisionAnswer, Effect, Opening
 from claude.rig import Json, Rig
-from inside.drivers import DECLARED as TYPES  # noqa: F401 - for its test
 from inside.drivers import OLDEST as OLDEST
 from model.talk import Talk
 

@@ -27,6 +27,7 @@ from agentrt._core.model.items import Items
 from agentrt._core.session import core as core_module
 from agentrt._core.session import link as link_module
 from agentrt._core.session.core import SessionCore
+from agentrt._core.session.host import SessionHost
 from agentrt._core.session.link import Link
 from agentrt._core.session.questions import OpenQuestions
 from agentrt._core.session.unsent import UnsentUntilStored
@@ -38,7 +39,6 @@ from agentrt.lowlevel import AcpDriver, ClaudeDriver, CodexDriver, Cursor, Sessi
 from agentrt.process import LineWriter
 from inside.drivers import AcpTurnInput, AcpTurnState, CodexTurnInput, CodexTurns
 from inside.model import AfterCancel, Conversation, PromptQueue, TurnMachine, TurnMachineState
-from inside.runtime import SessionHost
 from inside.server import Client, Feed
 from inside.store import SqliteBackend, SqliteReader
 
