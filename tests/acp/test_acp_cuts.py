@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from acp_kit import EVERYTHING, Peer, chunk, opened, update
+from acp_kit import EVERYTHING, Peer, chunk, definitions, opened, update
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -23,8 +23,16 @@ from agentrt.errors import LocalProtocolError
 from agentrt.events import Text
 from agentrt.lowlevel import DecisionAnswer, Effect
 from effects import joined
-from inside.drivers import CLIENT_METHODS
 
+METHODS = sorted(
+    {
+        method
+        for version in (1, 2)
+        for side, method, _ in definitions(version)
+        if side in ("client", "protocol")
+    }
+)
+"""What an agent can ask of its client, or tell it."""
 PERMISSION = {
     "sessionId": "s1",
     "toolCall": {"toolCallId": "c", "title": "Run"},
@@ -102,7 +110,7 @@ envelopes = st.fixed_dictionaries(
     optional={
         "jsonrpc": st.just("2.0") | json_values,
         "id": st.integers(0, 5) | json_values,
-        "method": st.sampled_from(sorted(CLIENT_METHODS)) | json_values,
+        "method": st.sampled_from(METHODS) | json_values,
         "params": json_values
         | st.fixed_dictionaries(
             {},

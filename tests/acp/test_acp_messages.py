@@ -15,11 +15,10 @@ from msgspec import inspect
 
 from agentrt._core.acp import messages
 from agentrt._core.acp.messages import VARIANTS, KnownUpdate, UnknownUpdate, read_update
-from agentrt._core.acp.requests import AGENT_METHODS
+from agentrt._core.acp.requests import AGENT_METHODS, CLIENT_METHODS
 from agentrt._serve.acp import _METHODS as SERVED_METHODS
 from agentrt.demo import server as demo
 from agentrt.events import Block, ToolContent
-from inside.drivers import CLIENT_METHODS
 from tables import for_each
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -11,7 +11,6 @@ import pytest
 import trio
 
 import agentrt
-from inside.drivers import HOOK_EVENTS
 
 from .lab import Lab
 from .modelserver.scripts import Call, Script, Shell, Text, prompt_for
@@ -20,6 +19,15 @@ from .story import session_with, until
 pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", ["claude"])]
 
 PATIENCE = 120.0
+
+
+def hook_events() -> list[str]:
+    """The names of all events, as the error for another name has them."""
+    with pytest.raises(ValueError, match="choose from") as error:
+        agentrt.hook("no such event")
+    return str(error.value).partition("choose from: ")[2].split(", ")
+
+
 Answer = dict[str, Any]
 
 
@@ -136,7 +144,7 @@ async def test_every_event_may_be_hooked_and_the_rarer_ones_have_their_moments(l
     settings.write_text("{}")
     with trio.fail_after(PATIENCE):
         async with session_with(
-            lab, hooks=[watch(event) for event in HOOK_EVENTS], mcp_servers=[shop(lab)]
+            lab, hooks=[watch(event) for event in hook_events()], mcp_servers=[shop(lab)]
         ) as (session, story):
             async with session.prompt(prompt_for(script)) as turn:
                 async for event in turn:

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 import agentrt
-from inside.drivers import OLDEST
+from claude.test_handshake import OLDEST
 
 from .lab import Lab
 from .recipes import CLAUDES, OLDER_CLAUDES

@@ -8,8 +8,6 @@ from typing import TypeAlias
 
 import trio
 
-from inside.tasks import bare_errors
-
 Target: TypeAlias = Callable[[], Awaitable[trio.SocketStream]]
 
 
@@ -59,7 +57,7 @@ class Relay:
         with trio.CancelScope() as scope:
             self._open.add(scope)
             try:
-                async with bare_errors(), trio.open_nursery() as nursery:
+                async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._carry, client, server, scope)
                     nursery.start_soon(self._carry, server, client, scope)
             finally:

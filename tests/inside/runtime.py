@@ -10,7 +10,6 @@ from agentrt._core.runtime.open import serve_session
 from agentrt._core.runtime.protocol_setup import set_up_protocol
 from agentrt._core.runtime.runtime import Source, serve_runtime
 from agentrt._core.runtime.stored import ClaimedSession
-from agentrt._core.session.session import host_of
 from agentrt._core.tools import bridge
 from agentrt._core.tools.server import ToolServer
 
@@ -20,7 +19,6 @@ __all__ = [
     "Source",
     "ToolServer",
     "bridge",
-    "host_of",
     "serve_runtime",
     "serve_session",
     "set_up_protocol",

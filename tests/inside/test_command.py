@@ -11,12 +11,11 @@ import pytest
 from msgspec.structs import replace
 
 from agentrt._core.claude.command import build_command, initialize_request, mcp_config
-from agentrt._core.claude.options import effective, with_session_id
+from agentrt._core.claude.options import HOOK_EVENTS, effective, with_session_id
 from agentrt.claude import ClaudeOptions, HookMatcher
 from agentrt.errors import LocalProtocolError
 from agentrt.events import ForkPoint
 from agentrt.lowlevel import Opening
-from inside.drivers import HOOK_EVENTS
 
 UUID = "11111111-2222-4333-8444-555555555555"
 OPENING = Opening(cwd="/sandbox/project")

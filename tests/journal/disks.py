@@ -7,11 +7,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-import pytest
-
-from inside.store import SqliteBackend
+from agentrt.lowlevel import Backend, Flush
+from agentrt.storage import backend_of
 
 HOLDER = """
 import sqlite3, sys
@@ -55,16 +53,31 @@ def locks_of(path: Path) -> Iterator[Callable[[], Lock]]:
         each.release()
 
 
-def stalled_commits(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """For a fixture: commits wait in the writer's thread while the event is not set."""
-    free = threading.Event()
-    free.set()
-    commit = SqliteBackend.commit
+class Disk:
+    """A store in a file, whose commits wait in the writer's thread while the disk hangs."""
 
-    def wait(self: SqliteBackend, flush: Any) -> None:
-        assert free.wait(60)
-        commit(self, flush)
+    def __init__(self, path: Path) -> None:
+        self.backend: Backend = backend_of(path)
+        """To be opened."""
+        self._answers = threading.Event()
+        self._answers.set()
+        commit = self.backend.commit
 
-    monkeypatch.setattr(SqliteBackend, "commit", wait)
-    yield free
-    free.set()
+        def wait(flush: Flush) -> None:
+            assert self._answers.wait(60)
+            commit(flush)
+
+        self.backend.commit = wait  # type: ignore[method-assign]
+
+    def hang(self) -> None:
+        self._answers.clear()
+
+    def answer(self) -> None:
+        self._answers.set()
+
+
+def disk_of(path: Path) -> Iterator[Disk]:
+    """For a fixture: a disk that does not hang behind the test."""
+    disk = Disk(path)
+    yield disk
+    disk.answer()

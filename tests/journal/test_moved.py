@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agentrt._core.store.sqlite import writing
 from agentrt.errors import SessionNotFound
+from agentrt.storage import writing
 from agentrt.store import open_store
-from inside.process import LAYER
-from inside.store import SqliteBackend
 from runtime.fakes import Incarnations, echo
 
 from .kit import again, checked, kept, whole
@@ -50,23 +48,3 @@ async def test_an_earlier_state_does_not_replace_a_later_one(path: Path) -> None
             await session.run("second")
         await store.put(packed)
         assert len((await store.snapshot("one")).turns) == 2
-
-
-async def test_a_file_that_may_have_lost_something_hands_on_another_epoch(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with open_store(path) as store:
-        async with kept(store, Incarnations(echo)) as session:
-            await session.run("hello")
-    backend = SqliteBackend(path)
-    backend.open()
-    backend.close()  # as if it were killed
-    with monkeypatch.context() as patch:
-        patch.setattr(type(LAYER), "boot_id", lambda layer: "another start of the machine")
-        with writing(path) as source:
-            packed = source.pack("one")
-    assert packed is not None
-    assert packed.row[0] == "one-epoch.1"
-    async with open_store(tmp_path / "other.db") as store:
-        await store.put(packed)
-        assert (await store.snapshot("one")).epoch == "one-epoch.1"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from agentrt.errors import StoreUnavailable
 from agentrt.store import open_store
 from inside.runtime import Source, serve_runtime
 
-from .disks import stalled_commits
+from .disks import Disk, disk_of
 from .stepped import Puppet, SteppedStore, kept, stepped
 
 
@@ -542,8 +541,8 @@ async def test_prompts_that_wait_are_begun_when_the_store_works_again(
 
 
 @pytest.fixture
-def blocked(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    yield from stalled_commits(monkeypatch)
+def disk(path: Path) -> Iterator[Disk]:
+    yield from disk_of(path)
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -552,20 +551,20 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def test_a_disk_that_hangs_keeps_an_allow_back_and_no_cancel(
-    path: Path, blocked: threading.Event, puppet: Puppet
+    disk: Disk, puppet: Puppet
 ) -> None:
-    async with open_store(path) as store:
+    async with open_store(disk.backend) as store:
         async with kept(store, puppet, permissions=leave_open) as session:
             turn = session.submit("hello")
             await until(lambda: puppet.prompts != [])
             puppet.ask()
             await until(lambda: bool(session.pending_permissions))
-            blocked.clear()
+            disk.hang()
             session.answer(next(iter(session.pending_permissions)), "allow_once")
             session.cancel()
             await until(lambda: puppet.cancels > 0)
             puppet.end(cancelled=True)
             await until(lambda: turn.ended)
             assert puppet.answers == ["deny"]
-            blocked.set()
+            disk.answer()
         assert [each.outcome for each in (await store.snapshot("id1")).turns] == ["cancelled"]

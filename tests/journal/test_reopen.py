@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import agentrt
+from agentrt.storage import backend_of, writing
 from agentrt.store import open_store
 from inside.process import LAYER
 from runtime.fakes import SETTABLE, Incarnations, asking, echo, settable, unresponsive
@@ -333,6 +334,26 @@ async def test_the_epoch_is_another_one_only_where_power_may_have_been_lost(
     for _ in range(2):
         async with open_store(path) as store:
             assert ((await store.snapshot("one")).epoch == session.log.epoch) is same
+
+
+async def test_a_file_that_may_have_lost_something_hands_on_another_epoch(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_store(path) as store:
+        async with kept(store, Incarnations(echo)) as session:
+            await session.run("hello")
+    backend = backend_of(path)
+    backend.open()
+    backend.close()  # as if it were killed
+    with monkeypatch.context() as patch:
+        patch.setattr(type(LAYER), "boot_id", lambda layer: "another start of the machine")
+        with writing(path) as source:
+            packed = source.pack("one")
+    assert packed is not None
+    assert packed.row[0] == "one-epoch.1"
+    async with open_store(tmp_path / "other.db") as store:
+        await store.put(packed)
+        assert (await store.snapshot("one")).epoch == "one-epoch.1"
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from agentrt.events import (
     TextDelta,
     ThoughtDelta,
     TitleChanged,
+    TurnStarted,
     Usage,
     UsageChanged,
 )
@@ -252,6 +253,49 @@ def test_unread_text_is_joined_so_that_memory_is_bounded_by_content() -> None:
     read = drain(cursor)
     assert len(read) < 200
     assert "".join(e.text for e in read if isinstance(e, TextDelta)) == "0123456789" * 10_000
+
+
+def test_joined_text_stays_in_pieces_of_a_bounded_size() -> None:
+    log = make_log(events=10)
+    cursor = log.cursor(lossless=True)
+    piece = "x" * 10_000
+    fill(log, ItemOpened(Item(id="i1", type="text")))
+    fill(log, *(TextDelta("i1", piece) for _ in range(300)))
+    read = [event for event in drain(cursor) if isinstance(event, TextDelta)]
+    assert sum(len(event.text) for event in read) == 300 * len(piece)
+    assert all(len(event.text) < 256 * 1024 + 10 * len(piece) for event in read)
+    assert len(read) < 30
+
+
+def unread(*events: Event) -> list[Event]:
+    """What a reader gets of events that the ring has no room for."""
+    log = make_log(events=1)
+    cursor = log.cursor(lossless=True)
+    fill(log, *events, *notices(20))
+    return [event for event in drain(cursor) if event not in notices(20)]
+
+
+def test_joined_updates_keep_the_fields_that_only_the_first_one_names() -> None:
+    first = ItemUpdated("i1", {"status": "running", "tool": {"title": "a", "output": 1}})
+    second = ItemUpdated("i1", {"tool": {"title": "b"}})
+    assert unread(first, second) == [
+        ItemUpdated("i1", {"status": "running", "tool": {"title": "b", "output": 1}})
+    ]
+    assert first.patch["tool"]["title"] == "a"
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        (TurnStarted("t1", "user"), TurnStarted("t2", "user")),
+        (Notice("info", "a", ""), Notice("info", "a", "")),
+        (TitleChanged("a"), UsageChanged(Usage())),
+        (ItemUpdated("i1", {"a": 1}), ItemUpdated("i2", {"a": 1})),
+    ],
+    ids=["starts", "notices", "other kinds", "other items"],
+)
+def test_a_start_and_a_notice_are_never_joined(events: tuple[Event, ...]) -> None:
+    assert unread(*events) == [*events]
 
 
 @pytest.mark.parametrize(

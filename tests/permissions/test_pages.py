@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 import agentrt
 from agentrt.permissions import Allow, Deny, PermissionRequest
@@ -131,3 +138,30 @@ def test_a_rule_s_own_host_is_read_in_the_same_way() -> None:
     assert isinstance(ask(denying("2852039166"), {"url": "http://169.254.169.254"}), Deny)
     assert isinstance(ask(denying("evil.com:8443"), {"url": "https://evil.com:8443"}), Deny)
     assert ask(denying("evil.com:8443"), {"url": "https://evil.com"}) == Allow()
+
+
+PIECES = (
+    *("https:", "http:", "//", "/", "\\", "@", ":", "443", ".", "%2e", "#", "?", " ", "\t"),
+    *("docs.example.com", "evil.com", "docs", "example.com", "\uff20", "\u3002", "\u00ad", "["),
+    "]",
+)
+
+
+def readings(url: str) -> Iterator[str]:
+    """The hosts to which programs that read URLs in different ways go."""
+    plain = unicodedata.normalize("NFKC", unquote(url)).replace("\u00ad", "")
+    for text in (url, plain, plain.replace("\\", "/"), "".join(plain.split())):
+        with suppress(ValueError):
+            yield urlsplit(text).hostname or ""
+        rest = re.sub(r"^\s*(?:https?:|[a-z]+:(?=[/\\]))", "", text).lstrip("/\\")
+        host = re.split(r"[/\\?#]", rest)[0].rpartition("@")[2]
+        yield re.split(r":\d*$", host)[0].strip().rstrip(".").lower()
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=7).map("".join))
+@example("https://docs.example.com/")
+@example("docs.example.com:443")
+def test_what_is_allowed_has_one_host_in_every_reading(url: str) -> None:
+    allowed = ask(agentrt.rules(allow=["Fetch(docs.example.com)"]), {"url": url}) == Allow()
+    assert not allowed or {*readings(url)} - {""} == {"docs.example.com"}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
 import agentrt
 from agentrt.agents import Quirks
 from agentrt.hosting import limits_for
-from agentrt.lowlevel import Opening
-from inside.runtime import Offer, set_up_protocol
 
 SLOW = agentrt.agents.acp(["slow"], quirks=Quirks(stdin_close_grace_s=8.0, resend_cancel=True))
 
@@ -32,17 +33,24 @@ def test_an_agent_that_does_not_leave_at_the_end_of_its_input_is_not_waited_for(
     assert limits_for(unresponsive).stdin_close_grace_s < agentrt.Limits().stdin_close_grace_s
 
 
-def test_hooks_for_an_agent_that_has_none_are_refused() -> None:
+async def test_hooks_for_an_agent_that_has_none_are_refused() -> None:
     @agentrt.hook("Stop")
     async def never(input: object) -> None:
         return None
 
+    agent = agentrt.agents.acp([sys.executable])
     with pytest.raises(agentrt.LocalProtocolError, match="no hooks"):
-        set_up_protocol(SLOW, Opening(cwd="/"), Offer(hooks=(never,)))
+        async with agentrt.open_session(agent, hooks=[never]):
+            pass
 
 
-def test_an_option_that_claude_does_not_have_is_refused_before_anything_is_started() -> None:
+async def test_an_option_that_claude_does_not_have_is_refused_before_anything_is_started(
+    tmp_path: Path,
+) -> None:
+    program = tmp_path / "claude"
+    program.write_text(f"#!/bin/sh\necho >{tmp_path}/started\n")
+    program.chmod(0o755)
     with pytest.raises(ValueError, match="not an option of Claude Code"):
-        set_up_protocol(
-            agentrt.agents.claude(), Opening(cwd="/", options={"colour": "red"}), Offer()
-        )
+        async with agentrt.open_session(agentrt.agents.claude(program), options={"colour": "red"}):
+            pass
+    assert not (tmp_path / "started").exists()

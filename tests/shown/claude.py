@@ -29,7 +29,7 @@ from agentrt.errors import LocalProtocolError
 from agentrt.events import Text
 from agentrt.lowlevel import ClaudeDriver, DecisionAnswer, Effect, Opening
 from claude.rig import Json, Rig
-from inside.drivers import OLDEST as OLDEST
+from claude.test_handshake import OLDEST as OLDEST
 from model.talk import Talk
 
 from .leaves import Leaf, LeafPath, marker

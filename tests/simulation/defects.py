@@ -18,9 +18,9 @@ from msgspec import structs
 from agentrt import Allow, Turn
 from agentrt._core.acp.messages import SessionRequest
 from agentrt._core.acp.messages2 import StateUpdate
-from agentrt._core.acp.turn import AcpTurns, AcpTurnStep
+from agentrt._core.acp.turn import AcpTurnInput, AcpTurns, AcpTurnState, AcpTurnStep
 from agentrt._core.codex.requests import CodexRequests
-from agentrt._core.codex.turn import CodexTurn
+from agentrt._core.codex.turn import CodexTurn, CodexTurnInput, CodexTurns
 from agentrt._core.model import conversation as conversation_module
 from agentrt._core.model.deadlines import Deadline
 from agentrt._core.model.items import Items
@@ -37,7 +37,6 @@ from agentrt._serve.native import NativeViewer
 from agentrt.events import ItemClosed
 from agentrt.lowlevel import AcpDriver, ClaudeDriver, CodexDriver, Cursor, SessionState
 from agentrt.process import LineWriter
-from inside.drivers import AcpTurnInput, AcpTurnState, CodexTurnInput, CodexTurns
 from inside.model import AfterCancel, Conversation, PromptQueue, TurnMachine, TurnMachineState
 from inside.server import Client, Feed
 from inside.store import SqliteBackend, SqliteReader

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import trio
 
 import agentrt
-from inside.runtime import ClaimedSession
 from journal.kit import abandoned
 
 from . import kept
@@ -153,13 +152,6 @@ def begin(world: World) -> None:
     world.over = world.lost = world.torn_down = world.ends = False
     world.leaving, world.left_at = None, 0.0
     world.__dict__.pop("session", None)
-
-
-async def claimed(world: World) -> ClaimedSession:
-    """The session, for the host of now."""
-    store = world.store
-    assert store is not None
-    return ClaimedSession(store.session, *await store.claim(store.session))
 
 
 async def found(world: World, runtime: Runtime) -> agentrt.Session:

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -17,6 +18,7 @@ from agentrt.testing import run_seeded
 from faults.quick import mostly_slow
 
 from .__main__ import report
+from .defects import DEFECTS
 from .run import Result, run, shrink
 from .world import Driver, Violation
 
@@ -122,11 +124,16 @@ def test_the_documentation_has_the_commands_that_a_failure_prints(
     assert set(printed) <= set(shapes)
 
 
-def test_the_steps_of_a_run_can_be_taken_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A failing run is told with the fewest of its steps that still fail."""
-    from inside.model import PromptQueue
+@pytest.fixture
+def planted() -> Iterator[None]:
+    [defect] = [each for each in DEFECTS if each.name == "the queue goes on after a Stop"]
+    with defect.planted():
+        yield
 
-    monkeypatch.setattr(PromptQueue, "pause", lambda self: None)
+
+@pytest.mark.usefixtures("planted")
+def test_the_steps_of_a_run_can_be_taken_again() -> None:
+    """A failing run is told with the fewest of its steps that still fail."""
     failed = next(r for seed in range(300) if (r := run("acp", seed)).violation is not None)
     assert failed.violation is not None
     again = run("acp", failed.seed, script=failed.steps)

@@ -305,7 +305,7 @@ class World:
                 if self.with_hub:
                     await self._host_runtime()
                 else:
-                    again = await lives.claimed(self) if self.lives > 1 else None
+                    again = await self._claimed() if self.lives > 1 else None
                     async with self.open_session(again) as session:
                         await self._inside(session)
         except (Boom, agentrt.AgentrtError) as error:
@@ -333,9 +333,15 @@ class World:
     ) -> AbstractAsyncContextManager[Session]:
         return self.open_session(**settings)
 
+    async def _claimed(self) -> ClaimedSession:
+        """The session, for the host of now."""
+        store = self.store
+        assert store is not None
+        return ClaimedSession(store.session, *await store.claim(store.session))
+
     @asynccontextmanager
     async def _reopen_for_runtime(self, *given: object) -> AsyncIterator[Session]:
-        async with self.open_session(await lives.claimed(self)) as session:
+        async with self.open_session(await self._claimed()) as session:
             yield session
 
     async def _close_runtime(self, runtime: Runtime) -> None:

@@ -11,8 +11,6 @@ import agentrt
 from agentrt.lowlevel import Cursor
 from agentrt.testing import Replay, ReplayMismatch, run_seeded
 from agentrt.tracing import TraceRecord
-from inside.runtime import host_of
-from inside.trace import Assembler, Piece, Redaction
 
 from .transcripts import ALL, converted
 
@@ -75,18 +73,7 @@ class Watched:
 
     def __init__(self) -> None:
         self.snapshot: agentrt.events.Snapshot | None = None
-        self.pieces: list[Piece] = []
-
-    def put(self, piece: Piece) -> None:
-        self.pieces.append(piece)
-
-    def end(self) -> None:
-        pass
-
-    @property
-    def wire(self) -> list[TraceRecord]:
-        written = Assembler(Redaction()).records(self.pieces)
-        return [record for each in written for record in each.records()]
+        self.wire: list[TraceRecord] = []
 
 
 async def play(recorded: Replay, into: list[Any], watched: Watched | None = None) -> None:
@@ -96,11 +83,13 @@ async def play(recorded: Replay, into: list[Any], watched: Watched | None = None
     try:
         async with recorded.open_session(permissions=agentrt.ask, tools=tools) as session:
             cursor = session.log.cursor(0, lossless=True)
-            if watched is not None:
-                host_of(session).tap.add(watched)
+            if watched is None:
+                await recorded.enact(session)
+                return
+            trace = session.trace()
             await recorded.enact(session)
-            if watched is not None:
-                watched.snapshot = session.snapshot()
+            watched.snapshot = session.snapshot()
+        watched.wire = [record async for record in trace]
     finally:
         while cursor is not None and (event := cursor.pop()) is not None:
             into.append(event)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from test_native_stored import stored_stage
 
 from agentrt import Limits
 from agentrt.store import open_store
-from journal.disks import Lock, locks_of, stalled_commits
+from journal.disks import Disk, Lock, disk_of, locks_of
 from runtime.fakes import asking, echo, obedient
 
 
@@ -25,8 +24,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    yield from stalled_commits(monkeypatch)
+def disk(path: Path) -> Iterator[Disk]:
+    yield from disk_of(path)
 
 
 @pytest.fixture
@@ -42,34 +41,30 @@ async def store_says(tab: Tab, state: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-async def test_all_are_told_that_the_disk_is_slow_and_when_that_is_over(
-    path: Path, disk: threading.Event
-) -> None:
-    async with stored_stage(path, asking) as stage:
+async def test_all_are_told_that_the_disk_is_slow_and_when_that_is_over(disk: Disk) -> None:
+    async with stored_stage(disk.backend, asking) as stage:
         id = await stage.session()
         tabs = [stage.connect(id), stage.connect(role="viewer")]
         for tab in tabs:
             await tab.answer(tab.wire.hello_id)
-        disk.clear()
+        disk.hang()
         stage.runtime.rename(id, "something to store")
         slow = [await store_says(tab, "slow") for tab in tabs]
         assert slow[0] == slow[1]
         assert slow[0].keys() == {"type", "state", "since"}
-        disk.set()
+        disk.answer()
         for tab in tabs:
             await store_says(tab, "ok")
             assert [said["state"] for said in tab.messages("store")][-2:] == ["slow", "ok"]
 
 
 @pytest.mark.slow
-async def test_who_connects_meanwhile_is_told_behind_ready(
-    path: Path, disk: threading.Event
-) -> None:
-    async with stored_stage(path, echo) as stage:
+async def test_who_connects_meanwhile_is_told_behind_ready(disk: Disk) -> None:
+    async with stored_stage(disk.backend, echo) as stage:
         first = stage.connect()
         await first.answer(first.wire.hello_id)
         id = await stage.session()
-        disk.clear()
+        disk.hang()
         stage.runtime.rename(id, "something to store")
         await store_says(first, "slow")
         second = stage.connect()
@@ -77,24 +72,22 @@ async def test_who_connects_meanwhile_is_told_behind_ready(
         said = [message["type"] for frame in second.frames for message in frame]
         assert said[:2] == ["ready", "store"]
         assert second.messages("store")[0] == first.messages("store")[-1]
-        disk.set()
+        disk.answer()
 
 
 @pytest.mark.slow
-async def test_a_stop_reaches_the_agent_while_the_disk_is_slow(
-    path: Path, disk: threading.Event
-) -> None:
-    async with stored_stage(path, asking) as stage:
+async def test_a_stop_reaches_the_agent_while_the_disk_is_slow(disk: Disk) -> None:
+    async with stored_stage(disk.backend, asking) as stage:
         id = await stage.session()
         tab = stage.connect(id)
         await tab.prompt(id, "hello")
         while tab.view(id).phase != "waiting":
             await tab.news()
-        disk.clear()
+        disk.hang()
         tab.wire.send("cancel", session=id)
         await store_says(tab, "slow")
         assert stage.agents.sent("session/cancel")
-        disk.set()
+        disk.answer()
         while tab.view(id).busy:
             await tab.news()
 
@@ -119,11 +112,11 @@ async def test_an_error_is_said_in_words_until_the_store_works_again(
 
 @pytest.mark.slow
 async def test_a_command_that_was_unavailable_and_is_sent_again_is_carried_out_once(
-    path: Path, disk: threading.Event, locked: Callable[[], Lock]
+    disk: Disk, locked: Callable[[], Lock]
 ) -> None:
     """It was carried out, and could not be stored in time."""
     async with (
-        open_store(path, limits=Limits(store_failure_timeout_s=0.3)) as store,
+        open_store(disk.backend, limits=Limits(store_failure_timeout_s=0.3)) as store,
         stage_with(obedient, store=store) as stage,
     ):
         id = await stage.session()
@@ -132,12 +125,12 @@ async def test_a_command_that_was_unavailable_and_is_sent_again_is_carried_out_o
             "ok"
         ]
         text = [{"type": "text", "text": "once"}]
-        disk.clear()
+        disk.hang()
         sent = {"session": id, "content": text}
         prompt = tab.wire.send("prompt", **sent)
         await trio.testing.wait_all_tasks_blocked()
         lock = await trio.to_thread.run_sync(locked)
-        disk.set()
+        disk.answer()
         answer = await tab.answer(prompt)
         assert answer["error"]["code"] == "unavailable"
         await trio.to_thread.run_sync(lock.release)

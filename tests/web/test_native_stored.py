@@ -16,6 +16,7 @@ from wire_client import WireClient
 
 from agentrt import Limits
 from agentrt.errors import StoreUnavailable
+from agentrt.lowlevel import Backend
 from agentrt.store import LoadedSession, open_store
 from agentrt.testing import open_fake_runtime
 from journal.kit import RESUMES, abandoned
@@ -33,7 +34,7 @@ def path(tmp_path: Path) -> Path:
 
 @asynccontextmanager
 async def stored_stage(
-    path: Path | JsonLines, *scripts: Script, **options: Any
+    path: Path | Backend, *scripts: Script, **options: Any
 ) -> AsyncIterator[Stage]:
     async with open_store(path) as store, stage_with(*scripts, store=store, **options) as stage:
         yield stage
