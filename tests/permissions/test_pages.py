@@ -158,6 +158,7 @@ def readings(url: str) -> Iterator[str]:
         yield re.split(r":\d*$", host)[0].strip().rstrip(".").lower()
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=7).map("".join))
 @example("https://docs.example.com/")
