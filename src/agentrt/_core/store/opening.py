@@ -35,8 +35,9 @@ type it to drain the process."""
 
 
 def backend_of(address: StoreAddress, limits: Limits | None = None) -> ImportingBackend:
-    """Return the writer of a store that is not shared, not yet opened. Pass it to `open_store`, itself
-    or inside a `Backend` of your own.
+    """Return the writer of a store that is not shared, not yet opened.
+
+    Pass it to `open_store`, itself or inside a `Backend` of your own.
 
     - `limits`: the limits with the prefix `store_`.
 
