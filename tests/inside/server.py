@@ -16,9 +16,7 @@ from agentrt._serve.command_machine import (
     CommandPlace,
 )
 from agentrt._serve.feed import Feed
-from agentrt._serve.folders import Folders
 from agentrt._serve.forwarded import serve_forwarded
-from agentrt._serve.http import load_page
 from agentrt._serve.hub import Hub
 from agentrt._serve.refusal import ConnectionRefusal
 from agentrt._serve.security import redeem_ticket
@@ -32,14 +30,12 @@ __all__ = [
     "CommandPlace",
     "ConnectionRefusal",
     "Feed",
-    "Folders",
     "Hub",
     "ItemIndex",
     "OWNER_PATIENCE_S",
     "ServerAddress",
     "SiteServer",
     "commands",
-    "load_page",
     "operations",
     "redeem_ticket",
     "serve_forwarded",

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
+import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
+import trio
 
-from inside.server import load_page
+from in_process import free_port, until_listening
 from tables import for_each
+from web.sockets import TOKEN, get, header, post, site, status
 
 from .kit import PAGE, ROOT
 
@@ -24,29 +30,65 @@ needs_build = pytest.mark.skipif(
 )
 
 
-def first_visit() -> dict[str, int]:
+Page: TypeAlias = dict[str, bytes]
+"""The files that a server serves, by path, as they are sent to a browser."""
+
+
+def files_of(folder: Path) -> list[str]:
+    """The names that files in the folder of a page may be served under."""
+    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+    names += [name.removeprefix("built/").removesuffix(".gz") for name in names]
+    return ["/", *(f"/page/{name}" for name in dict.fromkeys(names))]
+
+
+async def read_page(port: int, paths: list[str]) -> Page:
+    """Sign in to a server, and ask it for files."""
+    answer = await post(port, f"token={TOKEN}")
+    cookie = (header(answer, "set-cookie") or "").partition(";")[0]
+    found: Page = {}
+    for path in paths:
+        answer = await get(port, path, cookie=cookie, accept_encoding="gzip")
+        if status(answer) == 200:
+            found[path] = answer.head.partition(b"\r\n\r\n")[2]
+        else:
+            assert status(answer) == 404
+    return found
+
+
+@pytest.fixture(scope="module")
+def page() -> Page:
+    async def read() -> Page:
+        async with site() as running:
+            return await read_page(running.port, files_of(PAGE))
+
+    return trio.run(read)
+
+
+def text(file: bytes) -> str:
+    return gzip.decompress(file).decode()
+
+
+def first_visit(page: Page) -> dict[str, int]:
     """The files that a browser loads before anybody types, with their sizes as they are sent."""
-    served = load_page()
-    wanted = ["/", *(f"/{path}" for path in re.findall(r'(?:href|src)="(page/[^"]+)"', text("/")))]
+    named = re.findall(r'(?:href|src)="(page/[^"]+)"', text(page["/"]))
+    wanted = ["/", *(f"/{path}" for path in named)]
     for path in wanted:  # it grows
-        for name in re.findall(r'(?:from|import|import\()\s*"\./([^"]+)"', text(path)):
+        for name in re.findall(r'(?:from|import|import\()\s*"\./([^"]+)"', text(page[path])):
             if name not in LATER and f"/page/{name}" not in wanted:
                 wanted.append(f"/page/{name}")
-    return {path: len(served[path].packed) for path in wanted}
+    return {path: len(page[path]) for path in wanted}
 
 
 LATER = ("plain.js", "parsers.js", "screen.js")
 """Imported only if there is no built page, or are no workers."""
 
 
-def text(path: str) -> str:
-    return load_page()[path].body.decode()
-
-
 @needs_build
-def test_a_first_visit_takes_four_requests_an_icon_and_a_manifest_of_less_than_130_kb() -> None:
+def test_a_first_visit_takes_four_requests_an_icon_and_a_manifest_of_less_than_130_kb(
+    page: Page,
+) -> None:
     """Half of it is Preact and the parser of Markdown, which every answer needs."""
-    files = first_visit()
+    files = first_visit(page)
     assert sorted(files) == [
         "/",
         "/page/app.js",
@@ -60,8 +102,8 @@ def test_a_first_visit_takes_four_requests_an_icon_and_a_manifest_of_less_than_1
 
 @needs_build
 @pytest.mark.parametrize("name", ["highlight", "screen"])
-def test_what_is_loaded_when_it_is_needed_is_smaller_than_60_kb(name: str) -> None:
-    assert len(load_page()[f"/page/{name}.js"].packed) < 60_000
+def test_what_is_loaded_when_it_is_needed_is_smaller_than_60_kb(name: str, page: Page) -> None:
+    assert len(page[f"/page/{name}.js"]) < 60_000
 
 
 @for_each("path", [path for path in OWN if path.name != "client.js"])
@@ -82,17 +124,29 @@ def test_no_length_is_a_part_of_a_container() -> None:
         assert not re.findall(r"\dcq(?:[wibh]|min|max)\b", path.read_text()), path.name
 
 
+@pytest.mark.slow
 def test_the_plain_page_is_served_without_a_build(tmp_path: Path) -> None:
     """Its modules, and what they import, are sources that browsers read."""
-    for path in PAGE.iterdir():
-        if path.is_file():
-            shutil.copy(path, tmp_path)
-    served = load_page(tmp_path)
+    package = PAGE.parents[1]
+    left_out = shutil.ignore_patterns("built", "__pycache__")
+    shutil.copytree(package, tmp_path / package.name, ignore=left_out)
+    port, paths = free_port(), files_of(tmp_path / PAGE.relative_to(package.parent))
+    env = {"PYTHONPATH": str(tmp_path), "AGENTRT_SERVE_TOKEN": TOKEN, "HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "agentrt", "serve", "--port", str(port), "--store", "off"]
+
+    async def read() -> Page:
+        with trio.fail_after(30):
+            await until_listening(port)
+            return await read_page(port, paths)
+
+    with subprocess.Popen(command, env=os.environ | env, stdout=subprocess.DEVNULL) as process:
+        try:
+            served = trio.run(read)
+        finally:
+            process.terminate()
     wanted = ["/page/plain.js", "/page/main.js"]
     for path in wanted:  # it grows
-        for name in re.findall(
-            r'^import .* from "\./([^"]+)"', served[path].body.decode(), re.MULTILINE
-        ):
+        for name in re.findall(r'^import .* from "\./([^"]+)"', text(served[path]), re.MULTILINE):
             wanted.append(f"/page/{name}")
     assert {"/page/client.js", "/page/reveal.js", "/page/safe.js"} <= {*wanted}
     assert "/page/app.js" not in served
@@ -102,8 +156,8 @@ def test_the_plain_page_is_served_without_a_build(tmp_path: Path) -> None:
     assert {path.removeprefix("page/") for path in named} <= {path[6:] for path in served}
 
 
-def test_only_what_a_browser_needs_is_served() -> None:
-    kinds = {path.rpartition(".")[2] for path in load_page() if path != "/"}
+def test_only_what_a_browser_needs_is_served(page: Page) -> None:
+    kinds = {path.rpartition(".")[2] for path in page if path != "/"}
     assert kinds == {"html", "css", "js", "svg", "webmanifest"}
 
 

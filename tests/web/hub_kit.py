@@ -15,10 +15,11 @@ import trio
 
 from agentrt import Runtime
 from agentrt._serve.dialects import dialects_of_site
+from agentrt._serve.folders import Folders
 from agentrt.lowlevel import Dialect
 from agentrt.testing import open_fake_runtime
 from agentrt.web import Role
-from inside.server import ConnectionRefusal, Folders, Hub, serve_forwarded
+from inside.server import ConnectionRefusal, Hub, serve_forwarded
 from runtime.fakes import Incarnations, Script
 from web.wire_client import View, Wire, WireClient
 

@@ -20,7 +20,6 @@ from trio.testing import MockClock
 from agentrt._serve import files
 from agentrt._serve.files import FileFinder
 from agentrt.hosting import FolderView
-from inside.server import Folders
 from runtime.fakes import echo
 
 
@@ -243,8 +242,7 @@ async def test_the_folders_for_a_new_session_are_within_the_servers_roots(tmp_pa
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "top" / "file").touch()
     (tmp_path / "top" / "out").symlink_to(tmp_path / "outside")
-    async with stage_with(echo) as stage:
-        stage.hub.folders = Folders([tmp_path / "top"])
+    async with stage_with(echo, roots=[tmp_path / "top"]) as stage:
         tab = stage.connect()
         found = await tab.ok("folders")
         assert (found["path"], found["parent"]) == (str(tmp_path / "top"), None)

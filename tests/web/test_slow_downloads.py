@@ -13,9 +13,9 @@ from sockets import Echoes, get, header, site
 from agentrt import Limits
 from agentrt._serve.connections import Connections
 from agentrt._serve.handler import ConnectionHandler
-from agentrt._serve.http import RESPONSE_PIECE_BYTES
+from agentrt._serve.http import RESPONSE_PIECE_BYTES, load_page
 from agentrt.web import Security
-from inside.server import SiteServer, load_page, redeem_ticket
+from inside.server import SiteServer, redeem_ticket
 
 FILES = load_page()
 LARGEST = max(FILES, key=lambda path: len(FILES[path].body))
