@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
-from hub_kit import Tab, stage_with
+from hub_kit import Stage, Tab, stage_with
 from hypothesis import given
 from hypothesis import strategies as st
 from test_browser_shapes import alone
 from trio.testing import MockClock
 
-from agentrt._serve import files
-from agentrt._serve.files import FileFinder
 from agentrt.hosting import FolderView
 from runtime.fakes import echo
 
@@ -41,40 +41,77 @@ async def test_the_files_of_a_sessions_folder_are_found(folder: Path) -> None:
         assert every["files"] == [".gitignore", "README.md", "src/main.py"]
 
 
-async def test_a_listing_holds_for_a_moment(folder: Path, autojump_clock: MockClock) -> None:
-    known = FileFinder()
-    assert (await known.find(str(folder), "new"))[0] == []
-    (folder / "new.py").touch()
-    assert (await known.find(str(folder), "new"))[0] == []
-    await trio.sleep(files.LISTING_REUSE_S)
-    assert (await known.find(str(folder), "new"))[0] == ["new.py"]
+async def found(stage: Stage, session: str, query: str = "") -> tuple[list[str], bool]:
+    """The files that a client finds, and whether these are all."""
+    answer = await stage.connect().ok("files", session=session, query=query)
+    return answer["files"], answer["complete"]
 
 
-async def test_no_more_than_a_few_listings_are_kept(tmp_path: Path) -> None:
-    known = FileFinder()
-    for number in range(20):
-        (tmp_path / str(number)).mkdir()
-        await known.find(str(tmp_path / str(number)), "")
-    assert len(known._known) == files.MAX_CACHED_LISTINGS
+async def test_a_listing_holds_for_a_moment(folder: Path, mock_clock: MockClock) -> None:
+    async with stage_with(echo) as stage:
+        id = await stage.session(cwd=str(folder))
+        assert await found(stage, id, "new") == ([], True)
+        (folder / "new.py").touch()
+        assert await found(stage, id, "new") == ([], True)
+        mock_clock.jump(5)
+        assert await found(stage, id, "new") == (["new.py"], True)
+
+
+async def test_no_more_than_a_few_listings_are_kept(tmp_path: Path, mock_clock: MockClock) -> None:
+    folders = [tmp_path / str(number) for number in range(6)]
+    async with stage_with(echo) as stage:
+        sessions = []
+        for folder in folders:
+            folder.mkdir()
+            sessions.append(await stage.session(cwd=str(folder)))
+            assert await found(stage, sessions[-1]) == ([], True)
+            (folder / "new.py").touch()
+        known = [not (await found(stage, session))[0] for session in reversed(sessions)]
+    assert known == [True] * 4 + [False] * 2
 
 
 async def test_a_listing_that_takes_too_long_is_what_was_found(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "LISTING_TIMEOUT_S", -1.0)
-    assert await FileFinder().find(str(folder), "") == ([], False)
+    hours = count()
+    async with stage_with(echo) as stage:
+        id = await stage.session(cwd=str(folder))
+        monkeypatch.setattr(time, "monotonic", lambda: 3600.0 * next(hours))
+        assert await found(stage, id) == ([], False)
 
 
-async def test_a_listing_ends_with_who_asked(folder: Path) -> None:
-    known = FileFinder()
-    with trio.move_on_after(0) as scope:
-        await known.find(str(folder), "")
-    assert scope.cancelled_caught
-    assert not known._known
+async def test_a_listing_ends_with_the_server(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, ended = trio.Event(), list[object]()
+
+    def endless(path: object) -> Iterator[os.DirEntry[str]]:
+        trio.from_thread.run_sync(begun.set)
+        for _ in range(2000):
+            time.sleep(0.01)
+            try:
+                trio.from_thread.check_cancelled()
+            except trio.Cancelled:
+                ended.append(path)
+                raise
+        return iter(())
+
+    async with stage_with(echo) as stage:
+        id = await stage.session(cwd=str(folder))
+        tab = stage.connect()
+        monkeypatch.setattr(os, "scandir", endless)
+        tab.wire.send("files", session=id)
+        await begun.wait()
+    assert len(ended) == 1
 
 
 async def test_of_a_folder_that_is_gone_nothing_is_found(tmp_path: Path) -> None:
-    assert await FileFinder().find(str(tmp_path / "gone"), "") == ([], True)
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    async with stage_with(echo) as stage:
+        id = await stage.session(cwd=str(gone))
+        gone.rmdir()
+        assert await found(stage, id) == ([], True)
 
 
 @pytest.mark.parametrize(
