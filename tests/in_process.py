@@ -36,10 +36,16 @@ def main(arguments: Sequence[str]) -> int:
             signal.signal(number, handler)
 
 
-def main_beside(arguments: Sequence[str], client: Callable[[], Awaitable[None]]) -> int:
+def main_beside(
+    arguments: Sequence[str],
+    client: Callable[[], Awaitable[None]],
+    *,
+    ready: threading.Event | None = None,
+) -> int:
     """Run the entry point until a client is done, and return the exit status.
 
-    The client has a thread and a loop of its own. At its end, the command gets a SIGTERM.
+    The client has a thread and a loop of its own. At its end, the command gets a SIGTERM. `ready`:
+    set by the client when the command may begin.
     """
     failed: list[BaseException] = []
 
@@ -49,13 +55,17 @@ def main_beside(arguments: Sequence[str], client: Callable[[], Awaitable[None]])
         except BaseException as error:
             failed.append(error)
         finally:
+            if ready is not None:
+                ready.set()
             os.kill(os.getpid(), signal.SIGTERM)
 
     before = signal.signal(signal.SIGTERM, lambda number, frame: None)  # if the command ends first
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        status = main(arguments)
+        if ready is not None:
+            ready.wait()
+        status = 1 if failed else main(arguments)
     finally:
         thread.join()
         signal.signal(signal.SIGTERM, before)

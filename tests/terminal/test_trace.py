@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
-from functools import partial
+import threading
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
 import trio
 
 import agentrt
-from agentrt._cli.commands.trace import TraceFilter, replay_trace, show_trace
-from agentrt._cli.tracing import command_trace
 from agentrt.config import ConfigError, load_config
+from agentrt.testing import FakeAgent, says, scripted_agents
 from agentrt.tracing import read_trace
-from in_process import main
-from inside.trace import Piece
+from in_process import main, main_beside
 
 LINES = (
     ("sent", '{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/x"}}'),
@@ -27,25 +28,26 @@ LINES = (
 )
 
 
-def put(trace: agentrt.tracing.Trace, *sessions: str) -> None:
+def write(file: Path, *sessions: str) -> None:
+    """Write a trace of these sessions."""
+    records: list[dict[str, object]] = [{"t": 0.0, "kind": "trace", "by": "agentrt 0.1.0"}]
     for session in sessions:
         for number, (kind, line) in enumerate(LINES):
-            trace._writer.put(Piece(float(number), session, 1, kind, line.encode() + b"\n"))  # type: ignore[arg-type]
+            about = {"session": session, "process": 1, "line": line}
+            records.append({"t": float(number), "kind": kind, **about})
+    file.write_text("".join(f"{json.dumps(record)}\n" for record in records))
 
 
-async def shown(
-    file: Path, capsys: pytest.CaptureFixture[str], **filter: object
-) -> tuple[int, list[str]]:
-    status = await show_trace(str(file), TraceFilter(**filter), late=10, follow=False)  # type: ignore[arg-type]
+def shown(file: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, list[str]]:
+    status = main(["trace", "show", str(file), *options])
     return status, capsys.readouterr().out.splitlines()
 
 
-async def test_it_reads_like_a_conversation_and_controls_no_terminal(
+def test_it_reads_like_a_conversation_and_controls_no_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with agentrt.tracing.open_trace(tmp_path / "t") as trace:
-        put(trace, "first", "second")
-    status, lines = await shown(tmp_path / "t", capsys)
+    write(tmp_path / "t", "first", "second")
+    status, lines = shown(tmp_path / "t", capsys)
     assert status == 0
     assert [line for line in lines if line.startswith("──")] == [
         "── session first, process 1",
@@ -57,103 +59,94 @@ async def test_it_reads_like_a_conversation_and_controls_no_terminal(
     assert lines[-1] == "7 records of 2 session(s); 2 odd ones (--odd)"
 
 
-async def test_filters_choose_by_session_text_and_oddity(
+def test_filters_choose_by_session_text_and_oddity(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with agentrt.tracing.open_trace(tmp_path / "t") as trace:
-        put(trace, "first", "second")
-    _, lines = await shown(tmp_path / "t", capsys, session="sec", odd=True)
+    write(tmp_path / "t", "first", "second")
+    _, lines = shown(tmp_path / "t", capsys, "--session", "sec", "--odd")
     assert [line[:12] for line in lines[:-2]] == ["── session s", lines[1][:12]]
-    _, lines = await shown(tmp_path / "t", capsys, text='"id":1,"result"', whole=True)
+    _, lines = shown(tmp_path / "t", capsys, "--grep", '"id":1,"result"', "--whole")
     assert sum(line.strip() == LINES[2][1] for line in lines) == 2
 
 
-async def test_a_trace_is_followed_into_its_next_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "t"
-    async with (
-        agentrt.tracing.open_trace(file, max_bytes=4096) as trace,
-        trio.open_nursery() as nursery,
-    ):
-        put(trace, "before")
-        await trace.flush()
+async def complains(agent: FakeAgent) -> None:
+    """Fill most of a file of 4096 bytes."""
+    agent.process.complain("x" * 3500)
+    async for prompt in agent.prompts:
+        prompt.end()
 
-        async def follow() -> None:
-            await show_trace(str(file), TraceFilter(), late=10, follow=True)
 
-        nursery.start_soon(follow)
-        out = ""
+def followed(file: Path, sessions: int, *, each: bool, **options: int) -> list[str]:
+    """Follow a trace while sessions are written into it. Returns the ids of those that were shown,
+    and then of those that there were. `each`: write the next one once the last is shown; else only
+    the first is waited for.
+    """
+    ready, ids = threading.Event(), list[str]()
+
+    async def client() -> None:
         with trio.fail_after(20):
-            while "session before" not in out:
-                await trio.sleep(0.01)
-                out += capsys.readouterr().out
-            for session in ("one", "two", "three"):
-                trace._writer.put(Piece(0.0, session, 1, "stderr", b"x" * 3500 + b"\n"))
-                await trace.flush()
-                while f"session {session}" not in out:
-                    await trio.sleep(0.01)
-                    out += capsys.readouterr().out
-        nursery.cancel_scope.cancel()
+            async with agentrt.tracing.open_trace(file, max_bytes=4096, **options) as trace:
+                for number in range(sessions):
+                    async with agentrt.open_session("demo", trace=trace) as session:
+                        ids.append(session.id[:12])
+                        await session.run("hello")
+                    await trace.flush()
+                    ready.set()
+                    if each or number in (0, sessions - 1):
+                        while ids[-1] not in printed.getvalue():  # noqa: ASYNC110
+                            await trio.sleep(0.01)
+
+    with scripted_agents({"demo": complains}), redirect_stdout(StringIO()) as printed:
+        main_beside(["trace", "show", "--follow", str(file)], client, ready=ready)
+    shown = re.findall(r"── session (.*), process 1", printed.getvalue())
+    assert "trace  agentrt" in printed.getvalue()
+    assert len({*ids}) == sessions
+    return [*dict.fromkeys(shown), *ids]
 
 
-async def test_files_that_were_full_between_two_looks_are_followed_too(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "t"
-    async with (
-        agentrt.tracing.open_trace(file, max_bytes=4096, files=20) as trace,
-        trio.open_nursery() as nursery,
-    ):
-        nursery.start_soon(partial(show_trace, str(file), TraceFilter(), late=10, follow=True))
-        out = ""
-        with trio.fail_after(20):
-            while "trace  agentrt" not in out:
-                await trio.sleep(0.01)
-                out += capsys.readouterr().out
-            for number in range(10):
-                trace._writer.put(Piece(0.0, f"s{number}.", 1, "stderr", b"x" * 3500 + b"\n"))
-                await trace.flush()
-            while "session s9." not in out:
-                await trio.sleep(0.01)
-                out += capsys.readouterr().out
-        nursery.cancel_scope.cancel()
-    seen = re.findall(r"session (s\d)", out)
-    assert seen == [f"s{number}" for number in range(10)]
+def test_a_trace_is_followed_into_its_next_file(tmp_path: Path) -> None:
+    found = followed(tmp_path / "t", 4, each=True)
+    assert found[:4] == found[4:]
 
 
-async def test_what_is_no_trace_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert await show_trace(str(tmp_path / "no"), TraceFilter(), late=10, follow=False) == 2
+def test_files_that_were_full_between_two_looks_are_followed_too(tmp_path: Path) -> None:
+    found = followed(tmp_path / "t", 10, each=False, files=40)
+    assert found[:10] == found[10:]
+
+
+def test_what_is_no_trace_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", "show", str(tmp_path / "no")]) == 2
     assert "No such file" in capsys.readouterr().err
 
 
-async def test_a_session_that_is_not_in_it_is_said(
+def test_a_session_that_is_not_in_it_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with agentrt.tracing.open_trace(tmp_path / "t") as trace:
-        put(trace, "one", "two")
-    status, lines = await shown(tmp_path / "t", capsys, session="o")
+    write(tmp_path / "t", "one", "two")
+    status, lines = shown(tmp_path / "t", capsys, "--session", "o")
     assert (status, "one" in lines[0]) == (0, True)
-    for show in (
-        partial(show_trace, late=10, follow=False),
-        partial(replay_trace, speed=1e9),
-    ):
-        assert await show(str(tmp_path / "t"), TraceFilter(session="three")) == 2
+    for command in (["trace", "show"], ["replay", "--speed", "1000"]):
+        assert main([*command, str(tmp_path / "t"), "--session", "three"]) == 2
         told = capsys.readouterr()
         assert "no session begins with 'three'; there are: one, two" in told.err
         assert told.out == ""
 
 
-async def test_the_settings_say_where_and_what_to_take_out(tmp_path: Path) -> None:
+def test_the_settings_say_where_and_what_to_take_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = tmp_path / "config.toml"
     settings.write_text('[trace]\nfile = "other"\nmax_bytes = 5000\nredact = ["Project \\\\w+"]\n')
     env = {"AGENTRT_CONFIG": str(settings), "AGENTRT_TRACE": str(tmp_path / "t")}
     config = load_config(tmp_path, env)
     assert (config.trace.file, config.trace.max_bytes) == (str(tmp_path / "t"), 5000)
-    async with command_trace(config) as trace:
-        assert trace is not None
-        trace._writer.put(Piece(0.0, "s", 1, "received", b"Project Marmot\n"))
-    assert [record.line for record in read_trace(tmp_path / "t")][1:] == ["[redacted]"]
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    with scripted_agents({"demo": says("Project Marmot")}):
+        assert main(["-p", "go on", "--agent", "demo", "--store", "off"]) == 0
+    lines = [record.line or "" for record in read_trace(tmp_path / "t")]
+    assert len([line for line in lines if "[redacted]" in line]) == 1
+    assert "Marmot" not in "".join(lines)
 
 
 def test_a_pattern_that_is_none_is_an_error_that_names_it(tmp_path: Path) -> None:
@@ -228,11 +221,7 @@ def test_every_command_that_runs_an_agent_writes_one(tmp_path: Path) -> None:
 def test_a_trace_is_replayed_in_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def record() -> None:
-        async with agentrt.tracing.open_trace(tmp_path / "t") as trace:
-            put(trace, "first", "second")
-
-    trio.run(record)
+    write(tmp_path / "t", "first", "second")
     assert main(["replay", str(tmp_path / "t"), "--speed", "1000", "--session", "sec"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "── session second, process 1"
