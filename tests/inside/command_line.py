@@ -1,4 +1,7 @@
-"""The command line in the process of the test, which can then replace the clock and the folders."""
+"""What a terminal shows of a text.
+
+The page is compared with it, for every character that there is.
+"""
 
 from __future__ import annotations
 
