@@ -20,10 +20,10 @@ import trio._subprocess
 import trio._subprocess_platform
 
 from agentrt._core.process import layer, linux, portable
+from agentrt._core.tools import bridge as tool_bridge
 from inside.process import descendants as _descendants
 from inside.process import guard, pipes, process
 from inside.process import tree as _tree
-from inside.runtime import bridge as tool_bridge
 
 OS_ERRORS: dict[str, tuple[int, ...]] = {
     "read": (errno.EIO, errno.ENOMEM),

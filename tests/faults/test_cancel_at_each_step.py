@@ -15,8 +15,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from agentrt._core.runtime.runtime import Source, serve_runtime
 from agentrt.agents import AgentInfo
-from inside.runtime import Source, serve_runtime
 
 from .interrupt import AtStep, Moment
 from .life import LIMITS, Life, Protocol

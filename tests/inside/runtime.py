@@ -8,18 +8,13 @@ from __future__ import annotations
 from agentrt._core.runtime.offer import Offer
 from agentrt._core.runtime.open import serve_session
 from agentrt._core.runtime.protocol_setup import set_up_protocol
-from agentrt._core.runtime.runtime import Source, serve_runtime
 from agentrt._core.runtime.stored import ClaimedSession
-from agentrt._core.tools import bridge
 from agentrt._core.tools.server import ToolServer
 
 __all__ = [
     "ClaimedSession",
     "Offer",
-    "Source",
     "ToolServer",
-    "bridge",
-    "serve_runtime",
     "serve_session",
     "set_up_protocol",
 ]

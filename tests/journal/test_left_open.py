@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from agentrt import Limits
-from agentrt._core.runtime.stored import is_closed, load_closed_log, load_log
 from agentrt.events import (
     AgentState,
     Event,
@@ -22,6 +20,8 @@ from agentrt.events import (
 from agentrt.lowlevel import Flush, FlushPart
 from agentrt.storage import address_of, backend_of
 from agentrt.store import SessionDescription, SessionRow, open_store
+from agentrt.testing import open_fake_runtime
+from runtime.fakes import Incarnations, echo
 
 ABOUT = SessionDescription(agent="fake", protocol="acp", cwd="/")
 DEAD = State("dead", None, AgentState("fake", "acp"))
@@ -38,9 +38,21 @@ async def test_a_prompt_that_waited_for_a_dead_agent_is_paused(path: Any) -> Non
     row = SessionRow(title=None, prompt="", phase="dead", turns=1, about=ABOUT)
     backend.commit(Flush([FlushPart(backend.create("s1", "e", ABOUT), 1, events, row)], fsync=True))
     backend.close()
-    async with open_store(path) as store:
-        assert not is_closed(await load_log(store, "s1", Limits()))
-        log = await load_closed_log(store, "s1", Limits())
+    async with (
+        open_store(path) as store,
+        open_fake_runtime({"fake": Incarnations(echo).start}, store=store) as runtime,
+    ):
+        left = await store.events("s1")
+        log = await runtime.read("s1")
         [entry] = log.state.queue
         assert (entry.id, entry.paused, log.state.paused) == ("q1", True, True)
-        assert is_closed(await load_log(store, "s1", Limits()))
+        closed = await store.events("s1")
+        assert closed[: len(left)] == left
+        assert len(closed) > len(left)
+    async with (
+        open_store(path) as store,
+        open_fake_runtime({"fake": Incarnations(echo).start}, store=store) as runtime,
+    ):
+        [entry] = (await runtime.read("s1")).state.queue
+        assert (entry.id, entry.paused) == ("q1", True)
+        assert await store.events("s1") == closed

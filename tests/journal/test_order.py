@@ -15,7 +15,7 @@ import agentrt
 from agentrt import Limits, PermissionRequest
 from agentrt.errors import StoreUnavailable
 from agentrt.store import open_store
-from inside.runtime import Source, serve_runtime
+from agentrt.testing import open_fake_runtime
 
 from .disks import Disk, disk_of
 from .stepped import Puppet, SteppedStore, kept, stepped
@@ -123,8 +123,7 @@ async def test_the_wait_for_the_store_is_no_hang_of_the_agent(
     store: SteppedStore, puppet: Puppet, autojump_clock: trio.abc.Clock
 ) -> None:
     limits = Limits(busy_silence_timeout_s=3, cancel_grace_s=1)
-    source = Source(lambda agent, **given: kept(store, puppet, limits=limits), list)
-    async with serve_runtime(source, limits) as runtime:
+    async with open_fake_runtime({"puppet": puppet.start}, store=store, limits=limits) as runtime:
         session = await runtime.create("puppet", cwd="/")
         store.stalled = True
         turn = session.submit("hello")

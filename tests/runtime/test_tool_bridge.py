@@ -8,19 +8,22 @@ import subprocess
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import h11
 import msgspec
 import pytest
 import trio
+import trio.testing
 
+import agentrt
 from agentrt import Limits
 from agentrt.events import JsonObject
 from agentrt.jsonrpc import encode_line
-from agentrt.tools import ToolContext, tool
-from inside.runtime import ToolServer
-from inside.runtime import bridge as tool_bridge
+from agentrt.testing import FakeAcpAgent
+from agentrt.tools import Tool, ToolContext, tool
+from runtime.fakes import obedient, session_with
+from runtime.own_tools import HTTP, entry_of
 
 
 @tool
@@ -31,29 +34,49 @@ async def echo(text: str) -> str:
 @tool
 async def sleep(context: ToolContext) -> None:
     context.report_progress(0)
-    await trio.sleep_forever()
+    SLEEPING.add(context)
+    try:
+        await trio.sleep_forever()
+    finally:
+        SLEEPING.remove(context)
+
+
+MOST = 32
+"""Programs that may be connected at the same time."""
+SLEEPING: set[ToolContext] = set()
+"""The calls that run."""
+
+
+class Endpoint(NamedTuple):
+    """The tools of a session, and the entry with which its agent reaches them."""
+
+    session: agentrt.Session
+    entry: JsonObject
 
 
 @asynccontextmanager
-async def endpoint_of(
-    server: ToolServer | None = None, **limits: int
-) -> AsyncIterator[tuple[tool_bridge.Endpoint, trio.Nursery]]:
-    """An endpoint, and the nursery that its calls run in."""
-    server = server or ToolServer([echo, sleep])
+async def endpoint_of(*tools: Tool, http: bool = False, **limits: int) -> AsyncIterator[Endpoint]:
+    """The tools of a session in a turn, for an agent that speaks MCP over HTTP or not."""
     with trio.fail_after(60):  # beyond the bounds that are tested with a mock clock
         async with (
-            trio.open_nursery() as turn,
-            tool_bridge.serve_tools(server, turn.start_soon, limits=Limits(**limits)) as endpoint,
+            session_with(
+                obedient,
+                fake=HTTP if http else None,
+                tools=tools or (echo, sleep),
+                limits=Limits(**limits),
+            ) as (session, agents),
+            session.prompt("use them", check=False),
         ):
-            yield endpoint, turn
+            yield Endpoint(session, entry_of(agents))
+            session.cancel()
 
 
-def socket_of(endpoint: tool_bridge.Endpoint) -> Path:
+def socket_of(endpoint: Endpoint) -> Path:
     return Path(environment_of(endpoint)["AGENTRT_MCP_SOCKET"])
 
 
-def environment_of(endpoint: tool_bridge.Endpoint) -> dict[str, str]:
-    return {entry["name"]: entry["value"] for entry in endpoint.stdio_server()["env"]}
+def environment_of(endpoint: Endpoint) -> dict[str, str]:
+    return {entry["name"]: entry["value"] for entry in endpoint.entry["env"]}
 
 
 class Bridge:
@@ -90,8 +113,8 @@ class Bridge:
 
 
 @asynccontextmanager
-async def bridge_of(endpoint: tool_bridge.Endpoint, **environment: str) -> AsyncIterator[Bridge]:
-    entry = endpoint.stdio_server()
+async def bridge_of(endpoint: Endpoint, **environment: str) -> AsyncIterator[Bridge]:
+    entry = endpoint.entry
     process = await trio.lowlevel.open_process(
         [entry["command"], *entry["args"]],
         env={**environment_of(endpoint), **environment},
@@ -119,7 +142,7 @@ def text_of(reply: Any) -> str:
 
 
 async def test_a_tool_is_called_through_the_program() -> None:
-    async with endpoint_of() as (endpoint, _), bridge_of(endpoint) as agent:
+    async with endpoint_of() as endpoint, bridge_of(endpoint) as agent:
         await agent.send("initialize", {"protocolVersion": "2025-06-18"}, id=0)
         assert (await agent.receive())["result"]["serverInfo"]["name"] == "agentrt"
         await agent.send("notifications/initialized")
@@ -132,20 +155,20 @@ async def test_a_tool_is_called_through_the_program() -> None:
 
 
 async def test_a_call_is_cancelled_through_the_program() -> None:
-    async with endpoint_of() as (endpoint, turn), bridge_of(endpoint) as agent:
+    async with endpoint_of() as endpoint, bridge_of(endpoint) as agent:
         await agent.call("sleep", 1, {"progressToken": 7})
         assert (await agent.receive())["params"] == {"progressToken": 7, "progress": 0}
-        assert len(turn.child_tasks) == 1
+        assert len(SLEEPING) == 1
         await agent.send("notifications/cancelled", {"requestId": 1})
         await agent.call("echo", 2, text="still there")
         assert (await agent.receive())["id"] == 2  # the cancelled call has no answer
-        assert len(turn.child_tasks) == 0
+        assert not SLEEPING
 
 
 async def test_a_message_of_megabytes_passes_both_ways() -> None:
     text = "x" * 5_000_000
     async with (
-        endpoint_of() as (endpoint, _),
+        endpoint_of() as endpoint,
         bridge_of(endpoint) as agent,
         trio.open_nursery() as nursery,
     ):
@@ -156,7 +179,7 @@ async def test_a_message_of_megabytes_passes_both_ways() -> None:
 
 async def test_the_program_may_be_started_twice() -> None:
     async with (
-        endpoint_of() as (endpoint, _),
+        endpoint_of() as endpoint,
         bridge_of(endpoint) as one,
         bridge_of(endpoint) as other,
     ):
@@ -170,20 +193,19 @@ async def test_the_program_may_be_started_twice() -> None:
 
 
 async def test_new_tools_are_announced_through_the_program() -> None:
-    server = ToolServer([echo])
-    async with endpoint_of(server) as (endpoint, _), bridge_of(endpoint) as agent:
+    async with endpoint_of(echo) as endpoint, bridge_of(endpoint) as agent:
         await agent.send("initialize", {}, id=0)
         await agent.receive()
-        server.set_tools([])
+        endpoint.session.set_tools([])
         assert (await agent.receive())["method"] == "notifications/tools/list_changed"
 
 
 async def test_the_end_of_the_programs_input_cancels_its_calls_and_ends_it() -> None:
-    async with endpoint_of() as (endpoint, turn), bridge_of(endpoint) as agent:
+    async with endpoint_of() as endpoint, bridge_of(endpoint) as agent:
         await agent.call("sleep", 1, {"progressToken": 1})
         await agent.receive()
         assert await agent.end() == 0
-        assert len(turn.child_tasks) == 0
+        assert not SLEEPING
 
 
 async def test_a_killed_program_cancels_its_calls() -> None:
@@ -197,28 +219,26 @@ async def test_a_killed_program_cancels_its_calls() -> None:
         finally:
             cancelled.set()
 
-    async with endpoint_of(ToolServer([hold])) as (endpoint, _), bridge_of(endpoint) as agent:
+    async with endpoint_of(hold) as endpoint, bridge_of(endpoint) as agent:
         await agent.call("hold", 1, {"progressToken": 1})
         await agent.receive()
         agent.process.kill()
         await cancelled.wait()
 
 
-async def test_the_program_ends_with_the_endpoint() -> None:
-    with trio.fail_after(30):
-        async with trio.open_nursery() as turn:
-            block = tool_bridge.serve_tools(ToolServer([echo]), turn.start_soon)
-            endpoint = await block.__aenter__()
-            async with bridge_of(endpoint) as agent:
-                await agent.call("echo", 1, text="hi")
-                await agent.receive()
-                await block.__aexit__(None, None, None)
-                assert await agent.receive() is None
-                assert await agent.process.wait() == 0
+async def test_the_program_ends_with_the_session() -> None:
+    async with AsyncExitStack() as stack:
+        async with endpoint_of(echo) as endpoint:
+            agent = await stack.enter_async_context(bridge_of(endpoint))
+            await agent.call("echo", 1, text="hi")
+            await agent.receive()
+        with trio.fail_after(30):
+            assert await agent.receive() is None
+            assert await agent.process.wait() == 0
 
 
 async def test_a_wrong_secret_is_turned_away() -> None:
-    async with endpoint_of() as (endpoint, _):
+    async with endpoint_of() as endpoint:
         async with bridge_of(endpoint, AGENTRT_MCP_SECRET="x" * 43) as stranger:
             assert await stranger.receive() is None
         async with bridge_of(endpoint, AGENTRT_MCP_SECRET="") as stranger:
@@ -230,8 +250,8 @@ async def test_a_wrong_secret_is_turned_away() -> None:
 
 
 async def test_the_secret_is_in_no_argument() -> None:
-    async with endpoint_of() as (endpoint, _):
-        entry = endpoint.stdio_server()
+    async with endpoint_of() as endpoint:
+        entry = endpoint.entry
         secret = environment_of(endpoint)["AGENTRT_MCP_SECRET"]
         assert len(secret) >= 32
         assert not any(secret in argument for argument in entry["args"])
@@ -239,7 +259,7 @@ async def test_the_secret_is_in_no_argument() -> None:
 
 async def test_a_program_that_nobody_serves_says_so_and_fails(tmp_path: Path) -> None:
     async with (
-        endpoint_of() as (endpoint, _),
+        endpoint_of() as endpoint,
         bridge_of(endpoint, AGENTRT_MCP_SOCKET=str(tmp_path / "nobody")) as lost,
     ):
         assert lost.process.stderr is not None
@@ -248,8 +268,8 @@ async def test_a_program_that_nobody_serves_says_so_and_fails(tmp_path: Path) ->
 
 
 async def test_a_program_that_nobody_prepared_says_so_and_fails() -> None:
-    async with endpoint_of() as (endpoint, _):
-        entry = endpoint.stdio_server()
+    async with endpoint_of() as endpoint:
+        entry = endpoint.entry
         lost = await trio.run_process(
             [entry["command"], *entry["args"]], env={}, check=False, capture_stderr=True
         )
@@ -258,7 +278,7 @@ async def test_a_program_that_nobody_prepared_says_so_and_fails() -> None:
 
 
 async def test_the_socket_is_private_and_leaves_nothing_behind() -> None:
-    async with endpoint_of() as (endpoint, _):
+    async with endpoint_of() as endpoint:
         path = socket_of(endpoint)
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
         assert stat.S_ISSOCK(path.stat().st_mode)
@@ -271,20 +291,27 @@ async def test_the_socket_has_a_short_path_in_a_long_temporary_folder(
     long = tmp_path / ("x" * 100)
     long.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(long))
-    async with endpoint_of() as (endpoint, _):
+    async with endpoint_of() as endpoint:
         assert len(os.fsencode(socket_of(endpoint))) < 104
         assert socket_of(endpoint).exists()
     assert not list(long.iterdir())
 
 
 async def test_an_error_of_the_block_leaves_it_bare_and_nothing_behind() -> None:
-    with pytest.raises(ValueError, match="mine"):
-        async with tool_bridge.serve_tools(ToolServer([echo]), lambda *args: None) as endpoint:
+    folders: list[Path] = []
+
+    async def fail() -> None:
+        async with session_with(obedient, tools=[echo]) as (session, agents):
+            folders.append(socket_of(Endpoint(session, entry_of(agents))).parent)
+            assert folders[0].exists()
             raise ValueError("mine")
-    assert not socket_of(endpoint).parent.exists()
+
+    with pytest.raises(ValueError, match="mine"):
+        await fail()
+    assert not folders[0].exists()
 
 
-async def greeted(endpoint: tool_bridge.Endpoint) -> trio.SocketStream:
+async def greeted(endpoint: Endpoint) -> trio.SocketStream:
     stream = await trio.open_unix_socket(socket_of(endpoint))
     await stream.send_all(environment_of(endpoint)["AGENTRT_MCP_SECRET"].encode() + b"\n")
     return stream
@@ -293,7 +320,7 @@ async def greeted(endpoint: tool_bridge.Endpoint) -> trio.SocketStream:
 async def test_a_line_that_is_too_long_ends_its_connection_only(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with endpoint_of(message_bytes=1000) as (endpoint, _), await greeted(endpoint) as other:
+    async with endpoint_of(message_bytes=1000) as endpoint, await greeted(endpoint) as other:
         async with await greeted(endpoint) as stream:
             await stream.send_all(b"x" * 2000 + b"\n")
             assert await stream.receive_some() == b""
@@ -304,35 +331,34 @@ async def test_a_line_that_is_too_long_ends_its_connection_only(
 
 async def test_a_client_that_does_not_read_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
     limit = endpoint_of(agent_outbox_bytes=10_000)
-    async with limit as (endpoint, _), await greeted(endpoint) as stream:
+    async with limit as endpoint, await greeted(endpoint) as stream:
         with pytest.raises(trio.BrokenResourceError):
             await stream.send_all(b'{"id":1,"method":"tools/list"}\n' * 100_000)
     assert "does not read its answers" in caplog.text
 
 
 async def test_garbage_is_answered_with_an_error_and_the_connection_lives() -> None:
-    async with endpoint_of() as (endpoint, _), bridge_of(endpoint) as agent:
+    async with endpoint_of() as endpoint, bridge_of(endpoint) as agent:
         await agent.stdin.send_all(b"\n\r\nhello\n")
         assert (await agent.receive())["error"]["code"] == -32700
         await agent.send("ping", id=1)
         assert (await agent.receive())["id"] == 1
 
 
-async def test_too_many_connections_are_refused(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(tool_bridge, "MAX_BRIDGES", 1)
-    async with endpoint_of() as (endpoint, _), await greeted(endpoint) as first:
-        await first.send_all(b'{"id":1,"method":"ping"}\n')
-        await first.receive_some()
-        async with await trio.open_unix_socket(socket_of(endpoint)) as second:
-            assert await second.receive_some() == b""
+async def test_too_many_connections_are_refused(caplog: pytest.LogCaptureFixture) -> None:
+    async with endpoint_of() as endpoint, AsyncExitStack() as stack:
+        for _ in range(MOST):
+            stream = await stack.enter_async_context(await greeted(endpoint))
+            await stream.send_all(b'{"id":1,"method":"ping"}\n')
+            await stream.receive_some()
+        async with await trio.open_unix_socket(socket_of(endpoint)) as another:
+            assert await another.receive_some() == b""
     assert "one refused" in caplog.text
 
 
 async def test_a_connection_that_says_nothing_is_closed(autojump_clock: object) -> None:
     async with (
-        endpoint_of() as (endpoint, _),
+        endpoint_of() as endpoint,
         await trio.open_unix_socket(socket_of(endpoint)) as stream,
     ):
         assert await stream.receive_some() == b""
@@ -391,15 +417,15 @@ class Http:
 
 
 @asynccontextmanager
-async def http_of(endpoint: tool_bridge.Endpoint) -> AsyncIterator[Http]:
-    entry = await endpoint.http_server()
+async def http_of(endpoint: Endpoint) -> AsyncIterator[Http]:
+    entry = endpoint.entry
     host, port = entry["url"].split("/")[2].split(":")
     async with await trio.open_tcp_stream(host, int(port)) as stream:
         yield Http(entry, stream)
 
 
 async def test_a_tool_is_called_over_http() -> None:
-    async with endpoint_of() as (endpoint, _), http_of(endpoint) as agent:
+    async with endpoint_of(http=True) as endpoint, http_of(endpoint) as agent:
         status, reply = await agent.post("initialize", {"protocolVersion": "2025-06-18"}, id=0)
         assert (status, reply["result"]["protocolVersion"]) == (200, "2025-06-18")
         assert await agent.post("notifications/initialized") == (202, None)
@@ -409,11 +435,20 @@ async def test_a_tool_is_called_over_http() -> None:
         assert (status, text_of(reply)) == (200, "hi")
 
 
-async def test_the_port_is_opened_on_loopback_when_it_is_first_asked_for() -> None:
-    async with endpoint_of() as (endpoint, _):
-        first = await endpoint.http_server()
-        assert first["url"].startswith("http://127.0.0.1:")
-        assert await endpoint.http_server() == first
+async def test_the_port_is_on_loopback_and_the_same_for_the_agent_s_next_process() -> None:
+    async def dies(agent: FakeAcpAgent) -> None:
+        async for _ in agent.prompts:
+            agent.process.exit(3)
+
+    async with session_with(dies, obedient, fake=HTTP, tools=[echo]) as (session, agents):
+        await session.run("die", check=False)
+        async with session.prompt("go on", check=False):
+            first, second = (
+                agents.sent("session/new", number)[0]["params"]["mcpServers"] for number in (0, 1)
+            )
+            session.cancel()
+    assert first[0]["url"].startswith("http://127.0.0.1:")
+    assert second == first
 
 
 async def test_a_call_is_cancelled_over_http() -> None:
@@ -426,7 +461,7 @@ async def test_a_call_is_cancelled_over_http() -> None:
         await trio.sleep_forever()
 
     async with (
-        endpoint_of(ToolServer([hold])) as (endpoint, _),
+        endpoint_of(hold, http=True) as endpoint,
         http_of(endpoint) as agent,
         http_of(endpoint) as second,
     ):
@@ -451,7 +486,7 @@ async def test_two_http_clients_may_use_the_same_ids() -> None:
 
     holding = trio.Event()
     async with (
-        endpoint_of(ToolServer([echo, hold])) as (endpoint, turn),
+        endpoint_of(echo, hold, http=True) as endpoint,
         http_of(endpoint) as one,
         http_of(endpoint) as other,
         trio.open_nursery() as nursery,
@@ -462,7 +497,7 @@ async def test_two_http_clients_may_use_the_same_ids() -> None:
         await holding.wait()
         call = {"name": "echo", "arguments": {"text": "mine"}}
         assert text_of((await other.post("tools/call", call, id=1))[1]) == "mine"
-        turn.cancel_scope.cancel()
+        endpoint.session.cancel()
 
 
 @pytest.mark.parametrize(
@@ -486,26 +521,29 @@ async def test_two_http_clients_may_use_the_same_ids() -> None:
 async def test_what_does_not_come_from_the_agent_is_refused(
     changed: dict[str, Any], status: int
 ) -> None:
-    async with endpoint_of(message_bytes=1000) as (endpoint, _), http_of(endpoint) as stranger:
+    async with (
+        endpoint_of(http=True, message_bytes=1000) as endpoint,
+        http_of(endpoint) as stranger,
+    ):
         assert (await stranger.request("POST", **changed))[0] == status
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "OPTIONS"])
 async def test_other_methods_are_not_allowed(method: str) -> None:
-    async with endpoint_of() as (endpoint, _), http_of(endpoint) as agent:
+    async with endpoint_of(http=True) as endpoint, http_of(endpoint) as agent:
         status, headers, _ = await agent.request(method)
         assert (status, headers["allow"]) == (405, "POST, DELETE")
 
 
 async def test_a_session_ends_by_delete() -> None:
-    async with endpoint_of() as (endpoint, _), http_of(endpoint) as agent:
+    async with endpoint_of(http=True) as endpoint, http_of(endpoint) as agent:
         await agent.post("initialize", {}, id=0)
         assert (await agent.request("DELETE"))[0] == 204
         assert (await agent.post("ping", id=1))[0] == 404
 
 
 async def test_what_is_no_http_costs_its_connection_only(caplog: pytest.LogCaptureFixture) -> None:
-    async with endpoint_of() as (endpoint, _), http_of(endpoint) as agent:
+    async with endpoint_of(http=True) as endpoint, http_of(endpoint) as agent:
         async with http_of(endpoint) as stranger:
             await stranger._stream.send_all(b"hello\r\n\r\n")
             assert await stranger._stream.receive_some() == b""
@@ -514,12 +552,12 @@ async def test_what_is_no_http_costs_its_connection_only(caplog: pytest.LogCaptu
 
 
 async def test_a_silent_connection_is_closed(autojump_clock: object) -> None:
-    async with endpoint_of() as (endpoint, _), http_of(endpoint) as stranger:
+    async with endpoint_of(http=True) as endpoint, http_of(endpoint) as stranger:
         assert await stranger._stream.receive_some() == b""
 
 
 async def test_silent_connections_do_not_keep_the_agent_from_its_tools() -> None:
-    async with endpoint_of() as (endpoint, _), AsyncExitStack() as stack:
+    async with endpoint_of(http=True) as endpoint, AsyncExitStack() as stack:
         silent = [await stack.enter_async_context(http_of(endpoint)) for _ in range(100)]
         for stranger in silent[::2]:
             await stranger._stream.send_all(b"POST /mcp HTTP/1.1\r\n")
@@ -534,7 +572,7 @@ async def test_silent_connections_do_not_keep_the_agent_from_its_tools() -> None
 
 
 async def test_a_body_that_waits_to_be_asked_for_is_asked_for() -> None:
-    async with endpoint_of() as (endpoint, _), http_of(endpoint) as agent:
+    async with endpoint_of(http=True) as endpoint, http_of(endpoint) as agent:
         head = (
             f"POST /mcp HTTP/1.1\r\nHost: {agent.host}\r\nExpect: 100-continue\r\n"
             f"Authorization: {agent.headers['Authorization']}\r\nContent-Length: 30\r\n\r\n"
@@ -546,8 +584,14 @@ async def test_a_body_that_waits_to_be_asked_for_is_asked_for() -> None:
 
 
 async def test_who_listens_and_hangs_up_is_forgotten() -> None:
-    server = ToolServer([echo])
-    async with endpoint_of(server) as (endpoint, _):
+    def tasks() -> int:
+        return trio.lowlevel.current_statistics().tasks_living
+
+    async with endpoint_of(echo, http=True) as endpoint:
+        async with http_of(endpoint) as agent:
+            await agent.post("initialize", {}, id=0)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        before = tasks()
         async with http_of(endpoint) as agent:
             revision = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
             listen = {"notifications": {"toolsListChanged": True}, "_meta": revision}
@@ -566,9 +610,9 @@ async def test_who_listens_and_hangs_up_is_forgotten() -> None:
             heard = b""
             while b"acknowledged" not in heard:
                 heard += await agent._stream.receive_some()
-            server.set_tools([])
+            endpoint.session.set_tools([])
             while b"list_changed" not in heard:
                 heard += await agent._stream.receive_some()
-            assert len(server._connections) == 1
-        while server._connections:  # noqa: ASYNC110
+            assert tasks() > before
+        while tasks() > before:  # noqa: ASYNC110
             await trio.lowlevel.checkpoint()
