@@ -414,11 +414,13 @@ async def test_a_signal_that_kills_the_agent_is_reported_as_that_signal(
     shell_agent: Agent, project: Path
 ) -> None:
     async with open_session(shell_agent, cwd=project, sandbox=view()) as session:
-        with pytest.raises(AgentDied, match="signal SIGKILL"):
-            await session.run("die SIGKILL", check=True)
-        assert (await session.run("pid")).outcome == "completed"
-        with pytest.raises(AgentDied, match="exit status 3"):
-            await session.run("exit 3", check=True)
+        for number in ("SIGKILL", "SIGTERM"):
+            with pytest.raises(AgentDied, match=f"signal {number}"):
+                await session.run(f"die {number}", check=True)
+            assert (await session.run("pid")).outcome == "completed"
+        for status in (1, 3, 127, 128, 255):
+            with pytest.raises(AgentDied, match=rf"exit status {status}\b"):
+                await session.run(f"exit {status}", check=True)
 
 
 @pytest.mark.slow
