@@ -10,11 +10,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentrt._core.files.uncommitted import MAX_FILE_BYTES, uncommitted
 from agentrt.errors import FilesError
-from agentrt.hosting import ComparedFolder
+from agentrt.hosting import ComparedFolder, FolderView
 
 PATIENCE_S = 30.0
+MAX_FILE_BYTES = 1024 * 1024
+"""The size above which a file is not compared."""
+
+
+def uncommitted(folder: Path) -> ComparedFolder:
+    return FolderView(str(folder)).uncommitted(PATIENCE_S)
 
 
 def git(folder: Path, *words: str) -> str:
@@ -48,7 +53,7 @@ def test_each_file_that_differs_from_the_last_commit_has_its_patch(tmp_path: Pat
     (project / ".gitignore").write_text("ignored\n")
     (project / "ignored").write_text("secret")
     (project / 'new "file"\t').write_text("n\n")
-    compared = uncommitted(str(project), PATIENCE_S)
+    compared = uncommitted(project)
     assert compared.commit == git(project, "rev-parse", "HEAD").strip()
     assert names(compared, project) == [".gitignore", "changed", "gone", 'new "file"\t', "staged"]
     patches = {Path(each.path).name: each.patch for each in compared.files}
@@ -78,7 +83,7 @@ def test_the_files_are_those_that_git_itself_names(
         else:
             (project / name).write_text(text, newline="")
     told = git(project, "status", "--porcelain", "--no-renames", "-uall", "-z").split("\0")
-    compared = uncommitted(str(project), PATIENCE_S)
+    compared = uncommitted(project)
     assert names(compared, project) == sorted(line[3:] for line in told if line)
     assert all(each.patch.startswith("diff --git ") for each in compared.files)
 
@@ -88,7 +93,7 @@ def test_only_the_folder_of_the_session_is_compared(tmp_path: Path) -> None:
     (project / "inner").mkdir()
     (project / "inner/new").write_text("n")
     (project / "top").write_text("2\n")
-    assert names(uncommitted(str(project / "inner"), PATIENCE_S), project) == ["inner/new"]
+    assert names(uncommitted(project / "inner"), project) == ["inner/new"]
 
 
 def test_no_program_of_the_project_runs_and_nothing_is_written(tmp_path: Path) -> None:
@@ -108,7 +113,7 @@ def test_no_program_of_the_project_runs_and_nothing_is_written(tmp_path: Path) -
     git(project, "config", "core.fsmonitor", str(hooks / "fsmonitor-watchman"))
     (project / "code").write_text("2\n")
     kept = {path: path.stat().st_mtime_ns for path in (project / ".git").rglob("*")}
-    assert names(uncommitted(str(project), PATIENCE_S), project) == [".gitattributes", "code"]
+    assert names(uncommitted(project), project) == [".gitattributes", "code"]
     assert not ran.exists()
     assert {path: path.stat().st_mtime_ns for path in (project / ".git").rglob("*")} == kept
 
@@ -116,14 +121,14 @@ def test_no_program_of_the_project_runs_and_nothing_is_written(tmp_path: Path) -
 def test_a_file_that_is_too_large_is_only_named(tmp_path: Path) -> None:
     project = repository(tmp_path / "p")
     (project / "large").write_bytes(b"x" * (MAX_FILE_BYTES + 1))
-    compared = uncommitted(str(project), PATIENCE_S)
+    compared = uncommitted(project)
     assert (compared.files, compared.left_out) == ([], [str(project / "large")])
 
 
 def test_before_the_first_commit_every_file_is_new(tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet")
     (tmp_path / "a").write_text("1\n")
-    compared = uncommitted(str(tmp_path), PATIENCE_S)
+    compared = uncommitted(tmp_path)
     assert (compared.commit, names(compared, tmp_path)) == ("", ["a"])
 
 
@@ -132,7 +137,7 @@ def test_a_file_that_became_a_link_is_one_file(tmp_path: Path) -> None:
     (project / "a").unlink()
     (project / "a").symlink_to("/etc/passwd")
     (project / "b").write_text("2\n")
-    first, second = uncommitted(str(project), PATIENCE_S).files
+    first, second = uncommitted(project).files
     assert first.patch.count("diff --git") == 2
     assert "+/etc/passwd" in first.patch
     assert second.patch.endswith("-1\n+2\n")
@@ -147,14 +152,14 @@ def test_a_change_in_the_second_of_the_commit_that_keeps_the_size_is_found(tmp_p
     (project / "a").write_text("2\n")
     for path in (project / "a", project / ".git/index"):
         os.utime(path, (second, second))
-    assert names(uncommitted(str(project), PATIENCE_S), project) == ["a"]
+    assert names(uncommitted(project), project) == ["a"]
 
 
 def test_a_separate_working_tree_is_compared_with_its_own_commit(tmp_path: Path) -> None:
     project = repository(tmp_path / "p", a="1\n")
     git(project, "worktree", "add", "--quiet", "-b", "other", str(tmp_path / "tree"))
     (tmp_path / "tree/a").write_text("2\n")
-    assert names(uncommitted(str(tmp_path / "tree"), PATIENCE_S), tmp_path / "tree") == ["a"]
+    assert names(uncommitted(tmp_path / "tree"), tmp_path / "tree") == ["a"]
 
 
 def test_a_repository_that_is_not_of_this_folder_is_refused(tmp_path: Path) -> None:
@@ -162,4 +167,4 @@ def test_a_repository_that_is_not_of_this_folder_is_refused(tmp_path: Path) -> N
     (tmp_path / "p").mkdir()
     (tmp_path / "p/.git").write_text(f"gitdir: {other}/.git\n")
     with pytest.raises(FilesError, match="not part of a git repository"):
-        uncommitted(str(tmp_path / "p"), PATIENCE_S)
+        uncommitted(tmp_path / "p")
