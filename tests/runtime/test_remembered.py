@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import trio
 from fakes import Script, echo, log_of, session_with
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import agentrt
 from agentrt.testing import FakeAcpAgent
@@ -16,9 +18,12 @@ LOADS = {"capabilities": {"loadSession": True}}
 RESUMES = {"capabilities": {"loadSession": True, "sessionCapabilities": {"resume": {}}}}
 
 
+GO = "go"
+
+
 async def dies_at_go(agent: FakeAcpAgent) -> None:
     async for prompt in agent.prompts:
-        if prompt.text == "go":
+        if prompt.text == GO:
             agent.process.exit(3)
             return
         agent.say(prompt.text)
@@ -79,6 +84,52 @@ async def test_an_agent_that_repeats_fewer_prompts_than_the_log_has_is_warned_ab
     prompts = ["fix it", "test it", "land it"]
     warned = await warned_after_resume(repeating(*repeats), prompts, **LOADS)
     assert warned == ([] if n == 3 else [{"remembered": n, "prompts": 3}])
+
+
+@pytest.mark.parametrize(
+    ("prompts", "repeated", "count"),
+    [
+        (["ok", "go on"], ["look at this, it is going on", "again"], 0),
+        (["hi"], ["<context>this</context>"], 0),
+        (["yes", "do it all"], ["do it all yesterday"], 1),
+        (["1"], ["<time>2026-11-27</time>"], 0),
+        (["hi", "fix it"], ["<query>\nhi\n</query>", "fix", " it", "go on"], 2),
+        (["hi", "come", "on"], ["h", "i", "come", "on"], 3),
+        (["!ls"], ["then!ls"], 1),
+        (["fix it", "fix it", "fix it"], ["fix it", "so:\n\nfix   it"], 2),
+        (["é?"], ["é", "?"], 1),
+        (["a long prompt that is cut"], ["a long prompt th", "at is cut", "and more"], 1),
+    ],
+)
+async def test_a_short_prompt_is_remembered_only_as_whole_words(
+    autojump_clock: trio.abc.Clock, prompts: list[str], repeated: list[str], count: int
+) -> None:
+    warned = await warned_after_resume(repeating(*repeated), prompts, **LOADS)
+    shorter = {"remembered": count, "prompts": len(prompts)}
+    assert warned == ([] if count == len(prompts) else [shorter])
+
+
+PROMPTS = st.lists(
+    st.text(min_size=1).filter(
+        lambda text: text.strip() not in ("", GO) and not text.lstrip().startswith("/")
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@pytest.mark.slow
+@settings(deadline=None)
+@given(PROMPTS, st.data())
+async def test_what_is_repeated_is_remembered_and_nothing_more_than_was_prompted(
+    prompts: list[str], data: st.DataObject
+) -> None:
+    assert await warned_after_resume(repeating(*prompts), prompts, **LOADS) == []
+    nothing = {"remembered": 0, "prompts": len(prompts)}
+    assert await warned_after_resume(repeating(), prompts, **LOADS) == [nothing]
+    repeated = data.draw(st.lists(st.text(min_size=1) | st.sampled_from(prompts)))
+    for warning in await warned_after_resume(repeating(*repeated), prompts, **LOADS):
+        assert 0 <= warning["remembered"] < warning["prompts"] == len(prompts)
 
 
 async def test_a_prompt_repeated_in_pieces_is_remembered(autojump_clock: trio.abc.Clock) -> None:
