@@ -110,4 +110,4 @@ async def test_an_endless_line_costs_no_more_than_after_a_message(
         await given_up(first, *pieces)
         return time.process_time() - begun_s
 
-    assert await cost_s(b"x") < 10 * await cost_s(REQUEST)
+    assert await cost_s(b"x") < 10 * await cost_s(REQUEST) + 1  # or tens of seconds

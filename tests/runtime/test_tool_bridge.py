@@ -588,8 +588,6 @@ async def test_who_listens_and_hangs_up_is_forgotten() -> None:
         return trio.lowlevel.current_statistics().tasks_living
 
     async with endpoint_of(echo, http=True) as endpoint:
-        async with http_of(endpoint) as agent:
-            await agent.post("initialize", {}, id=0)
         await trio.testing.wait_all_tasks_blocked(0.01)
         before = tasks()
         async with http_of(endpoint) as agent:
