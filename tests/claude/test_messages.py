@@ -70,6 +70,9 @@ def test_a_broken_field_costs_only_its_line() -> None:
     [notice] = between({"type": "control_cancel_request", "request_id": 7})
     assert isinstance(notice, Notice)
     assert notice.code == "bad_line"
+    assert notice.message == (
+        "the agent wrote an invalid line: Expected `str`, got `int` - at `$.request_id`"
+    )
 
 
 def test_blank_lines_and_carriage_returns_are_white_space() -> None:

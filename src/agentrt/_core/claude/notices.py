@@ -70,7 +70,7 @@ def unknown(kind: str, raw: object) -> Notice:
 def bad_line(m: wire.BadClaudeLine) -> Notice:
     """Return the notice of a line that is not a message."""
     shown = m.line.decode("utf-8", "replace")
-    return Notice("warning", "bad_line", f"the agent wrote what is {m.error}", shown)
+    return Notice("warning", "bad_line", f"the agent wrote an invalid line: {m.error}", shown)
 
 
 def too_long(size: int, limit: int) -> Notice:
