@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from agentrt._cli.repl.asking import BAR, READING_TIME_S, Asker
-from agentrt._cli.repl.export import exported
 from agentrt._cli.repl.view import View
 from agentrt._cli.screen.drawing import Drawing
 from agentrt._cli.screen.markdown import Blocks, Renderer
@@ -20,5 +19,4 @@ __all__ = [
     "Renderer",
     "ScrollingText",
     "View",
-    "exported",
 ]

@@ -8,6 +8,7 @@ from trio.testing import MockClock
 from agentrt import Limits
 from agentrt._cli.printing import as_date
 from agentrt._cli.repl.conversation import what_is_meant
+from agentrt._cli.repl.export import exported
 from agentrt._cli.repl.slash_commands import COMMANDS as OURS
 from agentrt._cli.repl.view import how_it_ended
 from agentrt._cli.screen.status import status_line
@@ -36,7 +37,7 @@ from agentrt.events import (
     UsageChanged,
 )
 from agentrt.lowlevel import SessionState
-from inside.screen import Drawing, Painter, ScrollingText, View, exported
+from inside.screen import Drawing, Painter, ScrollingText, View
 
 
 def test_a_turn_has_no_hard_limit_unless_one_was_set() -> None:
