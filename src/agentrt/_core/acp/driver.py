@@ -35,7 +35,6 @@ from msgspec import Struct, to_builtins
 
 from ..errors import LocalProtocolError, RemoteProtocolError
 from ..limits import Limits
-from ..model.choices import UnsupportedSetting
 from ..model.content import Audio, Block, Image, JsonObject, Resource, Text
 from ..model.driver import (
     CallReturned,
@@ -47,6 +46,7 @@ from ..model.driver import (
     SecretsSent,
     TurnBegan,
     TurnFinished,
+    UnsupportedSetting,
 )
 from ..model.events import ErrorInfo, Usage
 from ..model.repeats import REPORTED_NOTICES

@@ -22,9 +22,16 @@ from typing import Any
 from msgspec import Struct, ValidationError, convert, structs, to_builtins
 
 from ..errors import LocalProtocolError
-from ..model.choices import UnsupportedSetting
 from ..model.content import JsonObject, Text
-from ..model.driver import ForkPoint, ModesSet, Opening, SecretsSent, Started, StartFailed
+from ..model.driver import (
+    ForkPoint,
+    ModesSet,
+    Opening,
+    SecretsSent,
+    Started,
+    StartFailed,
+    UnsupportedSetting,
+)
 from ..model.events import ErrorInfo
 from ..model.providers import ProviderSetting
 from ..wire.channel import Channel

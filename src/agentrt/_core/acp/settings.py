@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from msgspec import Struct, ValidationError
 
 from ..errors import LocalProtocolError
-from ..model.choices import UnsupportedSetting, pick_choice
 from ..model.content import JsonObject
+from ..model.driver import UnsupportedSetting, pick_choice
 from ..model.events import Choice, ErrorInfo, Modes, Option
 from ..model.providers import ProviderSetting, without
 from ..wire.jsonrpc import JsonRpcError

@@ -30,7 +30,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, field, to_builtins
 
-from ..model.content import Block, Diff, JsonObject, TerminalRef, Text, ToolContent, ToolText
+from ..model.content import Block, Diff, JsonObject, TerminalRef, Text, ToolContent, ToolText, hunks
 from ..model.driver import (
     DecisionRequested,
     Retracted,
@@ -40,7 +40,6 @@ from ..model.driver import (
     UserContentReceived,
 )
 from ..model.events import TERMINAL, ItemStatus, Task
-from ..model.patches import hunks
 from ..wire.channel import Channel
 from .messages import (
     AgentMessageChunk,

@@ -24,14 +24,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, ValidationError
 
 from ..errors import LocalProtocolError, RemoteProtocolError
 from ..limits import Limits
-from ..model.choices import UnsupportedSetting
 from ..model.content import Audio, Block, JsonObject, Text
 from ..model.driver import (
     CallReturned,
@@ -46,6 +45,7 @@ from ..model.driver import (
     TitleSet,
     TurnBegan,
     TurnFinished,
+    UnsupportedSetting,
     UsageSet,
 )
 from ..model.events import ErrorInfo, PlanEntry, Usage
@@ -59,7 +59,6 @@ from ..wire.jsonrpc import (
     parse,
 )
 from ..wire.lines import Lines, LongLine
-from ..wire.mcp import ToolInfo
 from . import messages as wire
 from .agents import CodexAgents
 from .commands import INIT, command_of, status_text
@@ -70,6 +69,9 @@ from .requests import CodexRequests
 from .settings import CodexSettings
 from .speech import CodexTranslator, user_input
 from .turn import CodexTurn, CodexTurnInput, CodexTurns
+
+if TYPE_CHECKING:
+    from ..wire.mcp import ToolInfo
 
 PLAN: Final = {"inProgress": "in_progress"}
 """Codex's names for the state of a step, where they differ from the neutral ones."""

@@ -16,23 +16,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, ValidationError
 
 from ..errors import LocalProtocolError
-from ..model.choices import UnsupportedSetting
 from ..model.content import JsonObject
-from ..model.driver import CommandsSet, ModesSet, Opening, Started, StartFailed, TitleSet
+from ..model.driver import (
+    CommandsSet,
+    ModesSet,
+    Opening,
+    Started,
+    StartFailed,
+    TitleSet,
+    UnsupportedSetting,
+)
 from ..model.events import ErrorInfo, model_unknown
 from ..wire.channel import Channel
 from ..wire.json import lenient
 from ..wire.jsonrpc import JsonRpcError, JsonRpcResponse
-from ..wire.mcp import ToolInfo
 from . import messages as wire
 from .commands import COMMANDS
 from .settings import EFFORT, REVIEWER, CodexSettings, mode_of
 from .speech import CodexTranslator
+
+if TYPE_CHECKING:
+    from ..wire.mcp import ToolInfo
 
 MAX_HISTORY_PAGES = 1000
 """Limit of history pages that are read, for a program that never marks a page as the last."""

@@ -4,16 +4,18 @@ program's tool.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from ..model.content import Image, JsonObject, plain_text
-from ..wire.mcp import ToolOutcome
 from .messages import (
     DynamicToolCallOutputContentItem,
     DynamicToolCallResponse,
     InputImageDynamicToolCallOutputContentItem,
     InputTextDynamicToolCallOutputContentItem,
 )
+
+if TYPE_CHECKING:
+    from ..wire.mcp import ToolOutcome
 
 
 class CodexConfig(TypedDict, total=False):

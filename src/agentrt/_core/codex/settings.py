@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from ..model.choices import UnsupportedSetting, pick_choice
 from ..model.content import JsonObject
+from ..model.driver import UnsupportedSetting, pick_choice
 from ..model.events import Choice, Modes, Option
 from .messages import (
     DangerFullAccessSandboxPolicy,

@@ -32,10 +32,10 @@ from ..model.content import (
     Text,
     ToolContent,
     ToolText,
+    hunks,
 )
 from ..model.driver import TaskSet, TextEnded, TextReceived, ToolCalled, UserContentReceived
 from ..model.events import ItemStatus, Task, compacted
-from ..model.patches import hunks
 from ..wire.channel import Channel
 from . import messages as wire
 

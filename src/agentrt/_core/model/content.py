@@ -7,6 +7,7 @@ go to browsers unchanged; this is the reason for camelCase.
 from __future__ import annotations
 
 import os
+import re
 from base64 import b64encode
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,8 +16,8 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
-from ..._base.json_depth import MAX_NESTING, is_too_nested
 from ..errors import LocalProtocolError
+from ..limits import MAX_NESTING, is_too_nested
 
 MAX_FILE_BYTES: Final = 16 * 1024 * 1024
 """Bytes of a file in a prompt. Models accept less: most no image above 5 MB."""
@@ -33,6 +34,7 @@ _BEGINNINGS: Final = (
     (b"OggS", "audio/ogg"),
     (b"fLaC", "audio/flac"),
 )
+_HUNK: Final = re.compile(r"^@@ .*\n?", re.MULTILINE)
 _RIFF: Final = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
 _BRANDS: Final = {b"M4A ": "audio/mp4", b"avif": "image/avif", b"heic": "image/heic"}
 
@@ -457,6 +459,18 @@ MIN_GROWTH_CHARS: Final = 64 * 1024
 
 MAX_GROWTH_CHARS: Final = 1024 * 1024
 """The maximum number of characters per extension, because more would take a while."""
+
+
+def hunks(patch: str) -> list[tuple[str, str]]:
+    """Return the old and the new text of each hunk of a unified diff of one file, without the
+    file's header."""
+    found = []
+    for hunk in filter(None, _HUNK.split(patch)):
+        lines = [line for line in hunk.splitlines(keepends=True) if not line.startswith("\\")]
+        old = "".join(line[1:] for line in lines if line[:1] in (" ", "-"))
+        new = "".join(line[1:] for line in lines if line[:1] in (" ", "+"))
+        found.append((old, new))
+    return found
 
 
 class GrowingText:

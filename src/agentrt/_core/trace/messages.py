@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
-from ..._base.json_depth import is_too_nested
+from ..limits import is_too_nested
 from ..wire.json import DECODE_ERRORS
 
 _json: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()

@@ -23,8 +23,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Struct, ValidationError, convert, inspect
 
-from ..._base.json_depth import MAX_NESTING, is_too_nested
 from ..errors import RemoteProtocolError
+from ..limits import MAX_NESTING, is_too_nested
 
 T = TypeVar("T")
 

@@ -15,9 +15,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from ..._base.json_depth import MAX_NESTING, is_too_nested
 from ..errors import RemoteProtocolError
-from ..limits import Limits
+from ..limits import MAX_NESTING, Limits, is_too_nested
 from ..model.content import GrowingText
 from .json import DECODE_ERRORS, NESTED_MARK, TOO_NESTED, repair, without_surrogates
 
