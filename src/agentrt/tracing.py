@@ -13,10 +13,10 @@ are paired with their answers, as `agentrt trace show` prints them. `agentrt.tes
 trace as an agent.
 """
 
+from ._core.process.tap import TraceKind
 from ._core.trace.conversation import TraceConversation, TraceRow
 from ._core.trace.messages import TraceMessage
 from ._core.trace.record import (
-    TraceKind,
     TraceReader,
     TraceRecord,
     open_trace_file,

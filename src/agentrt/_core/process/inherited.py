@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from ..token_shapes import SHAPES
-
 # fmt: off
 MODELS: Final = (
     "AI21", "ALIBABA", "AMP", "ANTHROPIC", "AUGMENT", "AZURE_OPENAI", "CEREBRAS", "CHUTES",
@@ -163,6 +161,8 @@ _DIGIT: Final = re.compile(r"[0-9]")
 @lru_cache(maxsize=1)  # compiling it takes a while, and few environments have such words
 def _issued() -> re.Pattern[str]:
     """Return the pattern of tokens that known services issue, and of JSON web tokens."""
+    from ..token_shapes import SHAPES
+
     words = (*((prefix, rest) for prefix, rest in SHAPES), (r"eyJ[\w-]{8,}+\.", r"[\w-]{8,}+"))
     return re.compile("|".join(f"(?:{prefix})(?:{rest})" for prefix, rest in words), re.ASCII)
 

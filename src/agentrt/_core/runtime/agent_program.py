@@ -14,7 +14,7 @@ from ..limits import Limits
 from ..model.driver import Opening
 from ..process.pipes import Transport, Watcher
 from ..process.process import open_process
-from ..trace.record import Tap
+from ..process.tap import Tap
 from ..trace.trace import Trace, tapped
 from .offer import environment
 

@@ -28,11 +28,11 @@ from ..permissions.policies import Policy
 from ..permissions.standing import OwnTools, Standing
 from ..process.pipes import Transport
 from ..process.process import open_process
+from ..process.tap import Tap
 from ..session.host import SessionHost
 from ..session.interfaces import StartGate
 from ..session.link import Connect
 from ..session.turn import turn_of
-from ..trace.record import Tap
 
 if TYPE_CHECKING:
     from ..acp.terminals import JoinSandbox

@@ -36,6 +36,7 @@ from ..model.events import Notice
 if TYPE_CHECKING:
     from ..agents.project_scan import ProjectScan
     from ..claude.options import ClaudeOptions
+    from ..session.host import SessionHost
 
 Trusted: TypeAlias = Iterable[str | os.PathLike[str]]
 """Folders whose files agents may act on, whatever they contain."""
@@ -304,6 +305,47 @@ class ProjectStart(Struct, kw_only=True):
             )
             told.append(Notice("warning", "tools_not_trusted", message, {"folder": folder}))
         return told
+
+
+class ClosedGate:
+    """Starts an agent that ignores the files of its project, and reports what it ignores.
+
+    This is the gate of folders that are neither trusted nor asked about, as in most sessions.
+    `TrustGate` is that of all others.
+    """
+
+    def __init__(
+        self, project: ProjectStart, env: Mapping[str, str], *, tools: bool, hides: bool
+    ) -> None:
+        """`env`: the agent's environment. `tools`: the program provides tools to the agent.
+        `hides`: there is a sandbox, which can hide files.
+        """
+        self._project = project
+        self._env = env
+        self._tools = tools
+        self._hides = hides
+        self._reported = ""
+        """The subject of the last notice."""
+
+    @property
+    def watches(self) -> bool:
+        """True if the files are checked after each turn."""
+        return False
+
+    async def prepare(self, host: SessionHost) -> bool:
+        """As `StartGate.prepare`."""
+        return True
+
+    async def admit(self, host: SessionHost) -> None:
+        """As `StartGate.admit`."""
+        for notice in await self._project.notices(self._env, tools=self._tools, hides=self._hides):
+            key = f"{notice.code} {notice.message}"
+            if key != self._reported:
+                self._reported = key
+                host.core.add_notice(notice)
+
+    async def after_turn(self, host: SessionHost) -> None:
+        """As `StartGate.after_turn`. Not called, because nothing is watched."""
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

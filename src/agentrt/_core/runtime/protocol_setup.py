@@ -19,6 +19,7 @@ from ..model.driver import Opening
 from ..model.events import Notice
 from ..session.host import SessionHost
 from .offer import Offer, ProtocolSetup, environment
+from .project_start import ClosedGate
 
 if TYPE_CHECKING:
     from ..session.session import Session
@@ -37,15 +38,13 @@ def set_up_program(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetu
     setup = set_up_driver(agent, opening, offer)
     if offer.project is None or agent.connect is not None:
         return setup
-    from .trust_gate import TrustGate
+    env = environment(agent, offer.env, project=offer.project)
+    tools = bool(offer.tools or offer.servers or setup.opening.mcp_servers)
+    gate = ClosedGate(offer.project, env, tools=tools, hides=offer.hides)
+    if offer.project.listed or offer.project.mode != "no":
+        from .trust_gate import TrustGate
 
-    gate = TrustGate(
-        offer.project,
-        environment(agent, offer.env, project=offer.project),
-        tools=bool(offer.tools or offer.servers or setup.opening.mcp_servers),
-        hides=offer.hides,
-        tenant=opening.tenant,
-    )
+        gate = TrustGate(offer.project, env, tools=tools, hides=offer.hides, tenant=opening.tenant)
     return structs.replace(setup, gate=gate)
 
 

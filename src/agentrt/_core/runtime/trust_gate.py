@@ -18,7 +18,7 @@ from ..errors import FilesError
 from ..model.content import JsonObject
 from ..model.driver import DecisionAnswer, DecisionRequested
 from ..model.events import NO_ORIGIN, AnswerOrigin, Notice, PermissionOption
-from .project_start import HOW_TO_TRUST, MAX_SHOWN_FILES
+from .project_start import HOW_TO_TRUST, MAX_SHOWN_FILES, ClosedGate
 
 if TYPE_CHECKING:
     from ..agents.project_scan import ProjectScan
@@ -79,8 +79,8 @@ class _Question:
         self.answered.set()
 
 
-class TrustGate:
-    """Decides for one session, before each start of its agent."""
+class TrustGate(ClosedGate):
+    """Decides for one session, before each start of its agent, if the folders may be trusted."""
 
     def __init__(
         self,
@@ -94,11 +94,8 @@ class TrustGate:
         """`env`: the agent's environment. `tools`: the program provides tools to the agent.
         `hides`: there is a sandbox, which can hide files. `tenant`: the owner of the session.
         """
+        super().__init__(project, env, tools=tools, hides=hides)
         self._agent = project.agent
-        self._project = project
-        self._env = env
-        self._tools = tools
-        self._hides = hides
         self._tenant = tenant
         self._question: _Question | None = None
         self._answers: dict[str, bool] = {}
@@ -107,8 +104,6 @@ class TrustGate:
         """The digest of the files that the running process may act on."""
         self._trusted_texts: dict[str, str] | None = None
         """The contents of the files that were trusted last, to show differences."""
-        self._reported = ""
-        """The digest that the last notice was about."""
 
     @property
     def watches(self) -> bool:
@@ -137,11 +132,7 @@ class TrustGate:
             await question.answered.wait()
             await self._take(host, question)
             self._question = None  # look again: the files may have changed in the meantime
-        for notice in await self._project.notices(self._env, tools=self._tools, hides=self._hides):
-            key = f"{notice.code} {notice.message}"
-            if key != self._reported:
-                self._reported = key
-                host.core.add_notice(notice)
+        await super().admit(host)
 
     async def after_turn(self, host: SessionHost) -> None:
         """Report files that have changed since the agent was started."""
@@ -171,9 +162,6 @@ class TrustGate:
         """Decide about the files as they are now, or ask."""
         project = self._project
         self._accepted = None
-        if project.mode == "no" and not project.listed:
-            project.trusted = False
-            return
         digest, scans = await self._scan()
         if project.listed:
             trusted: bool | None = True

@@ -45,7 +45,7 @@ from ..model.log import Log
 from ..model.turn import TurnMachine, TurnMachineState
 from ..permissions.policies import Decision, Policy
 from ..permissions.standing import OwnTools, Standing
-from ..trace.record import Tap
+from ..process.tap import Tap
 from .budget import Budget
 from .core import SessionCore
 from .handlers import Handlers, TurnTasks

@@ -43,7 +43,6 @@ from .settings import (
     check_providers,
     checked_folder,
 )
-from .subscription import Subscription, make_subscription
 from .turn import Turn, make_turn
 
 if TYPE_CHECKING:
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from ..sandbox.wall import SandboxStatus
     from ..trace.subscription import TraceSubscription, WireSubscription
     from .checkpoints import SessionCheckpoints
+    from .subscription import Subscription
 
 
 class SessionQueue(Sequence[QueueEntry]):
@@ -589,6 +589,8 @@ class Session:
         Raises `EventsExpired` if those events are no longer kept; start from `snapshot()` in that
         case.
         """
+        from .subscription import make_subscription  # turns have their own way to the log
+
         return make_subscription(self._host, self.log.cursor(after, lossless=True))
 
     def subscribe_all(self) -> Subscription:

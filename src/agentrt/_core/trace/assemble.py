@@ -17,7 +17,8 @@ from itertools import groupby
 from typing import Final
 
 from ..process.inherited import has_secret_name
-from .record import Piece, PieceKind, TraceKind, Written
+from ..process.tap import Piece, PieceKind, TraceKind
+from .record import Written
 from .redact import Redaction, begins_key
 from .secrets import REDACTED
 

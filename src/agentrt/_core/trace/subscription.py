@@ -19,10 +19,11 @@ from msgspec import Struct, json
 
 from ..model.content import JsonObject
 from ..process.inherited import has_secret_name
+from ..process.tap import TELLS_SECRETS, Piece, Tap
 from ..wire.json import DECODE_ERRORS
 from .assemble import Assembler
 from .conversation import TraceConversation, TraceRow
-from .record import TELLS_SECRETS, Piece, Tap, TraceRecord, Written
+from .record import TraceRecord, Written
 from .redact import MIN_GIVEN_SECRET_CHARS, Redaction, Rule, check_rules
 
 MAX_BUFFERED_BYTES: Final = 4 * 1024 * 1024

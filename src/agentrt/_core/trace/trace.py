@@ -24,10 +24,11 @@ from ..._base.nesting import open_service_nursery
 from ..._version import __version__
 from ..errors import LocalProtocolError
 from ..process.inherited import has_secret_name
+from ..process.tap import TELLS_SECRETS, Piece, Tap
 from ..trio_task import check_trio
 from .assemble import Assembler
 from .file import TraceFile
-from .record import FORMAT_VERSION, TELLS_SECRETS, Piece, Tap, Written
+from .record import FORMAT_VERSION, Written
 from .redact import MIN_GIVEN_SECRET_CHARS, Redaction, check_rules
 from .secrets import load
 
