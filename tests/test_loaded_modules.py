@@ -77,7 +77,7 @@ trio.run(main)
 print(*sorted(name for name in sys.modules if name.partition(".")[0] == "agentrt"))
 """
 
-CEILINGS = {"acp": 93, "claude": 99, "codex": 93}
+CEILINGS = {"acp": 90, "claude": 99, "codex": 93}
 """The modules that a session may load, by the protocol of its agent."""
 
 

@@ -20,16 +20,12 @@ from hypothesis import strategies as st
 
 from agentrt import Limits
 from agentrt._core.acp.messages import NameValue
-from agentrt._core.acp.terminals import (
-    TerminalService,
-    _OutputTail,
-    merge_environment,
-    open_terminals,
-)
+from agentrt._core.acp.terminals import TerminalService, _OutputTail, merge_environment
 from agentrt.errors import RequestError
 from agentrt.events import JsonObject
 from faults.quick import mostly_slow
 from inside.drivers import Roots
+from inside.tasks import bare_errors
 
 NOT_FOUND, INVALID, INTERNAL = -32002, -32602, -32603
 EXITED = {"exitCode": 0, "signal": None}
@@ -100,16 +96,21 @@ async def terminals_in(
 ) -> AsyncIterator[Agent]:
     live = live or Live()
     with trio.fail_after(20):
-        async with open_terminals(
-            Roots([str(root)]),
-            cwd=str(root),
-            env=dict(os.environ) if env is None else env,
-            limits=Limits(**limits),
-            on_output=live,
-            variables=variables,
-            on_left_out=on_left_out,
-        ) as terminals:
-            yield Agent(terminals, live)
+        async with bare_errors(), trio.open_nursery() as nursery:
+            terminals = TerminalService(
+                nursery,
+                roots=Roots([str(root)]),
+                cwd=str(root),
+                env=dict(os.environ) if env is None else env,
+                limits=Limits(**limits),
+                on_output=live,
+                variables=variables,
+                on_left_out=on_left_out,
+            )
+            try:
+                yield Agent(terminals, live)
+            finally:
+                terminals.release_all()
 
 
 def gone(pid: int) -> bool:

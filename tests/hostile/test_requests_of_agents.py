@@ -129,6 +129,23 @@ async def test_a_name_that_only_looks_like_another_is_another_file(project: Path
     assert await answers(project, *paths) == ["0 0 one", "0 0 two", "0 0 three"]
 
 
+async def test_the_folder_is_the_one_of_the_opening_however_late_the_first_request(
+    project: Path,
+) -> None:
+    (project / "file").write_text("mine")
+    link = project.parent / "link"
+    link.symlink_to(project)
+    paths = [f"{link}/file", f"{link}/secret", f"{project.parent}/outside/secret"]
+    async with bad_session(misbehave=asks_for_file, arg=paths, cwd=link, limits=PATIENT) as session:
+        link.unlink()
+        link.symlink_to(project.parent / "outside")
+        text = (await session.run("misbehave")).text
+    assert text.splitlines()[0] == "0 0 mine"
+    assert [line.split()[0] != "0" for line in text.splitlines()[1:]] == [True, True]
+    assert (project / "file").read_text() == "overwritten"
+    assert untouched(project)
+
+
 async def test_what_programs_run_unasked_is_not_written(project: Path) -> None:
     (project / ".git" / "hooks").mkdir(parents=True)
     names = (".git/hooks/pre-commit", ".GIT/config", ".claude/settings.json", "sub/.git/config")

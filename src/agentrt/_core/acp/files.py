@@ -15,7 +15,7 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from io import BytesIO
@@ -94,18 +94,26 @@ class RootedName:
 class Roots:
     """Some folders and everything below them."""
 
-    def __init__(self, folders: Iterable[str], barrier: PathBarrier | None = None) -> None:
+    def __init__(
+        self,
+        folders: Sequence[str],
+        barrier: PathBarrier | None = None,
+        *,
+        targets: Sequence[str] | None = None,
+    ) -> None:
         """Create roots from the absolute paths of folders.
 
-        `barrier`: the sandbox around the agent, which withholds further paths.
+        `barrier`: the sandbox around the agent, which withholds further paths. `targets`: the real
+        paths of the folders at an earlier moment.
 
-        The targets of the paths at this moment count, also if the paths later lead to other
-        folders; an agent may use either form of a path. Below a folder that does not exist nothing
-        can be located, and `check` compares paths by their text alone.
+        The targets of the paths at that moment, or else at this one, count, also if the paths later
+        lead to other folders; an agent may use either form of a path. Below a folder that does not
+        exist nothing can be located, and `check` compares paths by their text alone.
         """
         self._roots: list[tuple[list[str], list[str]]] = []
-        for folder in folders:
-            real = _split(os.path.realpath(folder))
+        reals = map(os.path.realpath, folders) if targets is None else targets
+        for folder, target in zip(folders, reals, strict=True):
+            real = _split(target)
             self._roots += [(real, real), (_split(os.path.normpath(folder)), real)]
         self._roots.sort(key=lambda root: len(root[0]), reverse=True)
         self._pseudo = _pseudo_systems()

@@ -19,14 +19,12 @@ import re
 import secrets
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 import trio
 
-from ..._base.nesting import bare_errors
 from ..errors import RequestError
 from ..limits import Limits
 from ..logging import get_logger
@@ -159,54 +157,8 @@ _LINE: Final = re.compile(r"[\s;&|<>$`(){}*?\[\]'\"\\#~]")
 """Characters that turn a command without arguments into a shell line: agents send both kinds."""
 
 
-@asynccontextmanager
-async def open_terminals(
-    roots: Roots,
-    *,
-    cwd: str,
-    env: Mapping[str, str],
-    limits: Limits | None = None,
-    on_output: OnOutput = lambda terminal, text: None,
-    variables: Sequence[str] = (),
-    on_left_out: OnLeftOut = lambda name: None,
-    on_exit: Callable[[], None] = lambda: None,
-    join: JoinSandbox | None = None,
-) -> AsyncIterator[TerminalService]:
-    """Serve the terminals of one session. Start tasks that use them inside the block.
-
-    `env`: the programs' environment. The agent may add harmless variables and those that
-    `variables` names (see `merge_environment`). Others are ignored, and `on_left_out(name)` is
-    called once for each.
-
-    `cwd`: the folder in which programs start if the agent does not name one.
-
-    `on_output(terminal, text)` is called with output as it comes. `on_exit` is called when a
-    program has ended. `join` returns the command that runs a program in the agent's sandbox.
-
-    Leaving the block, in any way, kills all programs and their descendants within
-    `limits.terminate_grace_s` and `limits.kill_wait_s` seconds.
-    """
-    async with bare_errors(), trio.open_nursery() as nursery:
-        terminals = TerminalService(
-            nursery,
-            roots=roots,
-            cwd=cwd,
-            env=env,
-            limits=limits or Limits(),
-            on_output=on_output,
-            variables=variables,
-            on_left_out=on_left_out,
-            on_exit=on_exit,
-            join=join,
-        )
-        try:
-            yield terminals
-        finally:
-            terminals.release_all()
-
-
 class TerminalService:
-    """Serves an ACP agent's terminal requests. Created by `open_terminals`."""
+    """Serves the terminal requests of one ACP session."""
 
     def __init__(
         self,
@@ -216,13 +168,23 @@ class TerminalService:
         cwd: str,
         env: Mapping[str, str],
         limits: Limits,
-        on_output: OnOutput,
-        variables: Sequence[str],
-        on_left_out: OnLeftOut,
-        on_exit: Callable[[], None],
-        join: JoinSandbox | None,
+        on_output: OnOutput = lambda terminal, text: None,
+        variables: Sequence[str] = (),
+        on_left_out: OnLeftOut = lambda name: None,
+        on_exit: Callable[[], None] = lambda: None,
+        join: JoinSandbox | None = None,
     ) -> None:
-        """Create the service; `open_terminals` describes the arguments."""
+        """Create the service. Its programs run in `nursery`, and end after `release_all`.
+
+        `env`: the programs' environment. The agent may add harmless variables and those that
+        `variables` names (see `merge_environment`). Others are ignored, and `on_left_out(name)` is
+        called once for each.
+
+        `cwd`: the folder in which programs start if the agent does not name one.
+
+        `on_output(terminal, text)` is called with output as it comes. `on_exit` is called when a
+        program has ended. `join` returns the command that runs a program in the agent's sandbox.
+        """
         self._nursery = nursery
         self._roots = roots
         self._cwd = cwd
@@ -271,7 +233,11 @@ class TerminalService:
         return sum(not terminal.over for terminal in self._terminals.values())
 
     def release_all(self) -> None:
-        """End every terminal, as when its agent has exited. Returns immediately."""
+        """End every terminal, as when its agent has exited. Returns immediately.
+
+        The nursery waits for the end of all programs and their descendants, which takes at most
+        `limits.terminate_grace_s` and `limits.kill_wait_s` seconds.
+        """
         while self._terminals:
             self._terminals.popitem()[1].release()
 

@@ -2,8 +2,7 @@
 
 In version 1 of ACP an agent may ask its client to read and write files (`fs/…`) and to run programs
 (`terminal/…`). The capabilities that are sent in `initialize` decide which of these it may request.
-A request is served by the program's own objects, or a client of the session that offers it (an
-editor), or else agentrt's own handlers; `Editors` makes the choice.
+`AcpServices` serves them.
 
 ACP has no messages for the tools of a client. The program's tools are therefore served as MCP
 servers, which are named to the agent when its session is opened.
@@ -11,29 +10,25 @@ servers, which are named to the agent when its session is opened.
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
 from typing import TYPE_CHECKING
 
+import trio
 from msgspec import structs
 
+from ..._base.nesting import bare_errors
 from ..._version import __version__
 from ..acp.driver import AcpDriver
-from ..acp.files import FileService as Files
-from ..acp.files import Roots
 from ..acp.messages import Implementation, client_capabilities
-from ..acp.terminals import TerminalService, open_terminals
 from ..agents import Agent
 from ..errors import LocalProtocolError
 from ..model.content import JsonObject
 from ..model.driver import Driver, Opening, ServiceRequested
-from ..model.events import Notice
 from ..permissions.standing import as_claude_rules
 from ..process.guard import guard
-from ..process.layer import MARKER
 from ..session.host import SessionHost
-from .client_services import Editors, OwnServices
 from .offer import (
     Offer,
     ProtocolSetup,
@@ -50,6 +45,7 @@ from .offer import (
 if TYPE_CHECKING:
     from ..session.session import Session
     from ..tools.server import InProcessServer
+    from .acp_services import AcpServices
 
 OPTIONS = (
     "append_system_prompt",
@@ -90,6 +86,8 @@ def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
     variables = environment(agent, offer.env, project=offer.project)
     offer.tap.env = variables  # programs in its terminals get it, wherever the agent runs
     new_key = keys(offer.first_key)
+    # The agent's files are in these folders, also if the paths later lead to other ones.
+    targets = [os.path.realpath(each) for each in (opening.cwd, *opening.roots)]
 
     def make_driver() -> Driver:
         """Return the driver for the next process. A driver is never used for a second process."""
@@ -124,55 +122,16 @@ def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
         """
         async with AsyncExitStack() as stack:
             serve_extensions(host, session, offer)
-            roots = Roots((opening.cwd, *opening.roots), offer.wall)
-            own = OwnServices(
-                host,
-                None if isinstance(offer.files, bool) else offer.files,
-                None if isinstance(offer.terminals, bool) else offer.terminals,
-                limits=offer.limits,
-            )
-            stack.push_async_callback(own.close)
-            editors = Editors(
-                host,
-                roots,
-                cwd=opening.cwd,
-                env=variables,
-                variables=agent.terminal_env,
-                own=own,
-            )
-            if offer.files:
-                files = Files(roots, limits=offer.limits, ready=host.wait_read)
-                serve_own = partial(_serve_file, files)
-                host.provide("fs", partial(editors.serve, serve_own))
             run = ""
             serves_programs = offer.terminals is True or offer.tools or offer.servers
             if offer.connect is None and serves_programs:
                 # If this process is killed, its guard finds the programs by the marker.
                 run = await stack.enter_async_context(guard())
-            if own.serves("terminal/create", {}):
-                host.provide("terminal", partial(editors.serve, None))
-            elif offer.terminals:
-                marked = variables
-                if run:
-                    outer = variables.get(MARKER)
-                    marked = {**variables, MARKER: f"{outer},{run}" if outer else run}
-                terminals = await stack.enter_async_context(
-                    open_terminals(
-                        roots,
-                        cwd=opening.cwd,
-                        env=offer.inside(marked),
-                        limits=offer.limits,
-                        on_output=host.terminal_output,
-                        variables=agent.terminal_env,
-                        on_left_out=partial(_left_out, host),
-                        on_exit=host.program_ended,
-                        join=offer.join,
-                    )
+            if offer.files or offer.terminals:
+                services = _services(
+                    agent, opening, offer, host, targets=targets, env=variables, run=run
                 )
-                host.exit_callbacks.append(terminals.release_all)
-                host.program_counts.append(lambda: terminals.running)
-                serve_terminal = partial(_serve_terminal, host, terminals)
-                host.provide("terminal", partial(editors.serve, serve_terminal))
+                await stack.enter_async_context(services)
             servers = list(opening.mcp_servers)
             tool_servers: list[InProcessServer] = [*await relays(host, offer, stack)]
             if offer.tools:
@@ -196,6 +155,61 @@ def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
 
     connect = connection(agent, offer, program)
     return ProtocolSetup(opening, make_driver, connect, around_session, offer)
+
+
+@asynccontextmanager
+async def _services(
+    agent: Agent,
+    opening: Opening,
+    offer: Offer,
+    host: SessionHost,
+    *,
+    targets: Sequence[str],
+    env: Mapping[str, str],
+    run: str,
+) -> AsyncIterator[None]:
+    """Serve the agent's requests about files and terminals in the block.
+
+    The services are made at the first request, because many agents never send one.
+    `targets`, `env` and `run`: as for `AcpServices`.
+    """
+    services: AcpServices | None = None
+
+    def made() -> AcpServices:
+        """Return the services."""
+        nonlocal services
+        if services is None:
+            from .acp_services import AcpServices
+
+            services = AcpServices(
+                agent, opening, offer, host, programs, targets=targets, env=env, run=run
+            )
+        return services
+
+    def agent_gone() -> None:
+        """Release all that an agent used whose process has ended."""
+        for client in host.clients:
+            client.release(host.log.session)
+        if services is not None:
+            services.agent_gone()
+
+    async def serve_file(asked: ServiceRequested) -> JsonObject:
+        return await made().serve_file(asked)
+
+    async def serve_terminal(asked: ServiceRequested) -> JsonObject:
+        return await made().serve_terminal(asked)
+
+    host.exit_callbacks.append(agent_gone)
+    async with bare_errors(), trio.open_nursery() as programs:
+        if offer.files:
+            host.provide("fs", serve_file)
+        if offer.terminals:
+            host.provide("terminal", serve_terminal)
+        try:
+            yield
+        finally:
+            if services is not None:
+                await services.close()  # noqa: ASYNC102 - shields itself, with a deadline
 
 
 def _check_prompts(agent: Agent, opening: Opening) -> None:
@@ -224,29 +238,3 @@ def _with_claude_rules(opening: Opening, offer: Offer) -> Opening:
     options["disallowedTools"] = [*options.get("disallowedTools", ()), *rules]
     meta["claudeCode"] = {**claude, "options": options}
     return structs.replace(opening, options={**opening.options, "meta": meta})
-
-
-async def _serve_file(files: Files, asked: ServiceRequested) -> JsonObject:
-    """Serve a request about a file with agentrt's own handler."""
-    return await files.handle(asked.method, asked.params)
-
-
-async def _serve_terminal(
-    host: SessionHost, terminals: TerminalService, asked: ServiceRequested
-) -> JsonObject:
-    """Serve a request about a terminal with agentrt's own handler.
-
-    Output may be large, so the answer waits until the agent reads (`SessionHost.wait_read`).
-    """
-    if asked.method == "terminal/output":
-        await host.wait_read()
-    return await terminals.handle(asked.method, asked.params)
-
-
-def _left_out(host: SessionHost, variable: str) -> None:
-    """Report a variable that the agent requests for a command and may not set."""
-    message = (
-        f"a command runs without {variable!r:.100}, which the agent may not set: it could make the"
-        " command something else (see `terminal_env` of the agent)"
-    )
-    host.core.add_notice(Notice("info", "variable_left_out", message, {"variable": variable[:100]}))

@@ -317,7 +317,6 @@ class Editors:
         self._env = env
         self._variables = tuple(variables)
         self._shown: dict[str, str] = {}  # the last known output of each terminal
-        host.exit_callbacks.append(self._agent_gone)
 
     async def serve(self, otherwise: Otherwise | None, asked: ServiceRequested) -> JsonObject:
         """Answer a request by the program, a client, or else by `otherwise`.
@@ -375,14 +374,14 @@ class Editors:
             await self._roots.admit(path, writing=writing)
             await trio.to_thread.run_sync(partial(self._roots.check, path, writing=writing))
 
-    def _agent_gone(self) -> None:
-        """Release all that the agent used; called when its process has ended.
+    def agent_gone(self) -> None:
+        """Release what the agent used of the program, after its process has ended.
 
         A later process does not know the ids of these terminals.
         """
         self._shown.clear()
-        for client in (*self._own, *self._host.clients):
-            client.release(self._host.log.session)
+        for own in self._own:
+            own.release(self._host.log.session)
 
     def _show_output(self, method: str, params: JsonObject, answer: JsonObject) -> None:
         """Show the output of a client's terminal to all viewers, as far as the agent has requested
