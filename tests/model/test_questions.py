@@ -216,8 +216,10 @@ def test_the_turn_runs_again_with_its_last_answer(talk: Talk) -> None:
     turn = talk.conversation.turn
     assert turn is not None
     talk.conversation.resolve("r1", "selected", by="user", option="yes")
+    talk.step()
     assert turn.state.value == "waiting"
     talk.conversation.resolve("r2", "selected", by="user", option="yes")
+    talk.step()
     assert turn.state.value == "running"
 
 

@@ -153,6 +153,9 @@ class Client:
         self.roots: dict[str, Sequence[str]] = {}
         """By session: the roots when this client has it reopened, instead of the stored ones."""
         self._runtime = runtime
+        tenant = runtime.tenant
+        self.who = f"tenant {tenant.name}" if tenant is not None else "the server's token"
+        """The owner of the credentials that the client used."""
         self._grace = runtime.limits.client_return_timeout_s if name is not None else 0.0
         self._name = name
         self.key = name or f"~{secrets.token_hex(16)}"
@@ -173,12 +176,6 @@ class Client:
         self._looks: set[trio.CancelScope] = set()
         self.order = CommandOrder()
         self._order_changed = trio.lowlevel.ParkingLot()
-
-    @property
-    def who(self) -> str:
-        """The owner of the credentials that the client used."""
-        tenant = self._runtime.tenant
-        return f"tenant {tenant.name}" if tenant is not None else "the server's token"
 
     @property
     def via(self) -> str:

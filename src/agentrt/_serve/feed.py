@@ -121,6 +121,7 @@ class Feed:
         self._frames: list[bytes | Event] = []
         self._seqs: list[int] = []
         self._before = log.seq
+        self._newest = log.seq  # the number of the last event in the frames
         self._size = 0  # of the encoded frames, in bytes
         self._snapshot: tuple[int, float, bytes] | None = None  # number, time, frame
         self._weight = 0
@@ -265,9 +266,9 @@ class Feed:
             index += 1
         return (self._seqs[index - 1] if index else self._before), added
 
-    def all_after(self, seq: int | None) -> bytes | None:
-        """Return the events after `seq` as one frame. None if they are too many, or the viewers
-        must still learn that the session is over.
+    def all_after(self, seq: int | None) -> tuple[int, bytes] | None:
+        """Return the number of the last event, and those after `seq` as one frame. None if they are
+        too many, or the viewers must still learn that the session is over.
         """
         if self.over:
             return None
@@ -283,7 +284,7 @@ class Feed:
             self._common = (seq, known, text)
         text = self._common[2]
         self._due += (FRAME_COST_S + len(text) * BYTE_COST_S) * PACE_RATIO
-        return text
+        return newest, text
 
     def snapshot(self, seq: int | None, now: float) -> tuple[int, bytes]:
         """Return the last turns as a frame, and its number.
@@ -305,25 +306,21 @@ class Feed:
         self._weight = len(frame)
         return self.log.seq, frame
 
-    @property
-    def _newest(self) -> int:
-        """The number of the last event in the frames."""
-        return self._seqs[-1] if self._seqs else self._before
-
     def _catch_up(self) -> None:
         """Take the events logged since the last call."""
         last = self._newest
-        if last == self.log.seq:
-            return
         try:
             events = self.log.since(last)
         except EventsExpired:  # no viewer has read for long
             self._frames.clear()
             self._seqs.clear()
             self._size = 0
-            self._before = self.log.seq
+            self._before = self._newest = self.log.seq
             return
-        seqs: Sequence[int] = range(last + 1, last + 1 + len(events))
+        if not events:
+            return
+        self._newest = last + len(events)
+        seqs: Sequence[int] = range(last + 1, self._newest + 1)
         if len(events) > MERGED_EVENTS:
             events, seqs = merged(events, seqs)
         self._frames += self._shortened(events)

@@ -57,7 +57,7 @@ class ForeignViewer(Viewer):
 
     def __init__(self, dialect: Dialect, hub: Hub, role: Role) -> None:
         super().__init__(role, hub.limits, hub.forget)
-        self.protocol = dialect.protocol.removeprefix("agentrt.")
+        self.via = self.protocol = dialect.protocol.removeprefix("agentrt.")
         self.hub = hub
         self.client: Client = hub.recognise(self, None)
         self._sending: dict[Feed, Iterator[bytes]] = {}
@@ -69,10 +69,6 @@ class ForeignViewer(Viewer):
         self.client = self.hub.recognise(self, token)
 
     # --- the dialect's host
-
-    def identify(self, name: str) -> None:
-        """Set the client's name. The log keeps it with the client's answers."""
-        self.client_name = name
 
     def send(self, message: bytes) -> None:
         """Queue a message. It goes before all messages about sessions that are not sent yet."""

@@ -105,7 +105,7 @@ class NativeViewer(Viewer):
             encoded_offers(hello.tools)
         except CommandRefused as error:
             raise Malformed(hello.id, error.code, error.message) from None
-        self.client_name = hello.name
+        self.identify(hello.name)
         self._client = self._hub.recognise(self, hello.client)
         self._client.offer(hello.tools)
         self.reply(self._ready())
@@ -293,9 +293,25 @@ class NativeViewer(Viewer):
     def changed(self, feed: Feed, *, overtaken: bool = False) -> None:
         """Send new events immediately if nothing else waits; otherwise note that the session has
         some.
+
+        In the most common case, viewers that know the same get the same bytes.
         """
-        if not self._push_events(feed):
+        outlet = self._outlet
+        if (
+            self._receiving
+            or self._changed
+            or self._replies
+            or self._list_changed
+            or feed in self._looks_back
+            or outlet is None
+            or not outlet.written
+            or (found := feed.all_after(self._places[feed])) is None
+        ):
             super().changed(feed, overtaken=overtaken)
+            return
+        self._places[feed], text = found
+        feed.waiting.add(self)
+        outlet.put(text)
 
     def unfollow(self, feed: Feed, /) -> None:
         """Stop following a session, and answer a request for its history that still waits."""
@@ -321,28 +337,6 @@ class NativeViewer(Viewer):
         """Send the store's new state, unless the client has not introduced itself yet."""
         if self._client is not None:
             self.reply(frame)
-
-    def _push_events(self, feed: Feed) -> bool:
-        """Do the work of `_push` in the most common case: viewers that know the same get the same
-        bytes.
-        """
-        outlet = self._outlet
-        if (
-            self._receiving
-            or self._changed
-            or self._replies
-            or self._list_changed
-            or outlet is None
-        ):
-            return False
-        if feed in self._looks_back or not outlet.written:
-            return False
-        if (text := feed.all_after(self._places[feed])) is None:
-            return False
-        self._places[feed] = feed.log.seq
-        feed.waiting.add(self)
-        outlet.put(text)
-        return True
 
     def _push(self) -> None:
         """Send a due frame immediately if the network takes it, because waking a task costs more.

@@ -380,9 +380,9 @@ class CommandRun:
         self._stored = self._keep_answer
         if isinstance(command, c.Cancel | c.CloseSession) and self._is_unlocated:
             raise SessionClosed("the session was moved to another server before the command began")
-        opened = isinstance(command, c.ForSession) and hub.runtime.stored(command.session) is None
-        if self._plan.stored and opened and isinstance(command, c.ForSession):
-            return self._act_in(hub.session(command.session))
+        if self._plan.stored and isinstance(command, c.ForSession):
+            if hub.runtime.stored(command.session) is None:
+                return self._act_in(hub.session(command.session))
         outcome = _act(hub, self._client, command)
         if not isinstance(outcome, dict):
             return outcome

@@ -47,6 +47,9 @@ from ..jsonrpc import encode_json
 from ..lowlevel import CommandFields, CommandRefused, Log
 from .native_frames import ContentResult
 
+_encode: Final = msgspec.json.Encoder().encode
+"""Encodes what has no lone surrogates, without a call of Python's; see `encode_json`."""
+
 OBJECT_PREVIEWS: Final = 4
 """Size of everything that is sent of one object with large contents, in previews."""
 
@@ -284,10 +287,14 @@ class Previews:
 
     def event(self, event: Event) -> bytes:
         """Encode an event."""
-        if not isinstance(event, PermissionOpened):
+        if isinstance(event, PermissionOpened):
+            event = self.permission(event)
+        try:
+            frame = _encode(event)
+        except UnicodeEncodeError:
             frame = encode_json(event)
-            if len(frame) <= 2 * self._preview_chars or isinstance(event, ItemDelta):
-                return frame
+        if len(frame) <= 2 * self._preview_chars or isinstance(event, ItemDelta | PermissionOpened):
+            return frame
         return encode_json(self._short(event))
 
     def _short(self, event: Event) -> Json:
@@ -297,8 +304,6 @@ class Previews:
         the place from which the client can request the rest.
         """
         match event:
-            case PermissionOpened():
-                return self.permission(event)
             case ItemOpened(item=item):
                 return {"kind": "item.opened", "item": self.item(item, item.text)}
             case ItemUpdated(patch={"text": _}):

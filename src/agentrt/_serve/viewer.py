@@ -53,8 +53,8 @@ class Viewer(ABC):
 
     def __init__(self, role: Role, limits: Limits, gone: Callable[[Viewer], None]) -> None:
         self.role: Role = role
-        self.client_name = ""
-        """The name that the client gave itself."""
+        self.via = self.protocol
+        """The origin of its client's answers, for the log."""
         self._limits = limits
         self._gone = gone
         self._places: dict[Feed, int | None] = {}  # the position up to which each session is known
@@ -69,11 +69,10 @@ class Viewer(ABC):
         self._at_once = False  # true if the last frame was ready without waiting
         self._lot = trio.lowlevel.ParkingLot()
 
-    @property
-    def via(self) -> str:
-        """The origin of its client's answers, for the log."""
-        name = cut(self.client_name, CLIENT_NAME_CHARS)
-        return f"{self.protocol} ({name})" if name else self.protocol
+    def identify(self, name: str) -> None:
+        """Set the client's name. The log keeps it with the client's answers."""
+        name = cut(name, CLIENT_NAME_CHARS)
+        self.via = f"{self.protocol} ({name})" if name else self.protocol
 
     def connect(self, outlet: Outlet) -> None:  # noqa: B027 - most make each frame when asked
         """Set the outlet for frames that can be sent immediately; other frames wait for

@@ -459,7 +459,7 @@ class AcpDriver:
         Most turns end this way, so the line is decoded directly into its type.
         """
         prompt = self._turns.prompt
-        if prompt is None or self._settings.wire is not WIRE_1 or _ANSWER not in line:
+        if prompt is None or self._settings.wire is not WIRE_1:
             return False
         try:
             answer = _answers.decode(line)
@@ -480,7 +480,7 @@ class AcpDriver:
         Returns False for an invalid line and for an update that strict decoding refused: decoding
         the batch in one go failed because of it.
         """
-        if isinstance(line, bytes) and self._ends_turn(line):
+        if isinstance(line, bytes) and _ANSWER in line and self._ends_turn(line):
             return True
         self._messages += 1
         try:
@@ -519,7 +519,7 @@ class AcpDriver:
         if method == "$/cancel_request":
             if isinstance(params, dict) and "requestId" in params:
                 self._requests.withdraw(params["requestId"])
-        elif self._requests.extends(method):
+        elif method in self._requests.extensions:
             self._requests.notified(method, params)
         elif not method.startswith(
             ("$/", "_")
@@ -550,7 +550,7 @@ class AcpDriver:
         asking a person; ACP requires that answer. The tool call of a permission request is shown
         all the same.
         """
-        if self._requests.extends(request.method):
+        if request.method in self._requests.extensions:
             self._requests.extend(request)
             return
         params = self._requests.accept(request)
@@ -763,7 +763,7 @@ class AcpDriver:
     def _negotiated(self, wire: AcpWire) -> AcpStream:
         """Take the version of the protocol, and return the stream of updates for it."""
         self._settings.negotiated(wire)
-        self._requests.methods = wire.client_methods
+        self._requests.serve_methods(wire.client_methods)
         if wire is not WIRE_1:
             from .stream2 import AcpStream2  # few sessions speak version 2
 

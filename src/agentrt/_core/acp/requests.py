@@ -14,7 +14,7 @@ its result. A method without a result is a notification. Drafts that are not lis
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Set
 from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, ValidationError, to_builtins
@@ -158,7 +158,7 @@ class _OpenAcpRequest(Struct):
 
     id: Id
     method: str
-    options: frozenset[str] = frozenset()
+    options: Set[str] = frozenset()
     """The ids of the options of a permission request."""
     size: int = 0
     """Its part of the total size of pending requests."""
@@ -186,9 +186,11 @@ class AcpRequests:
         self._channel = channel
         self._new_key = new_key
         self._offered = offered
-        self.methods: Mapping[str, AcpMethod] = CLIENT_METHODS
-        """The methods that the agent may call, in the protocol's version."""
-        self._extensions = frozenset(extensions)
+        self.extensions = frozenset(extensions)
+        """The methods that the host serves and ACP does not have."""
+        self._methods: dict[str, type[Struct]] = {}
+        """The parameters of the requests that the agent may send, by method."""
+        self.serve_methods(CLIENT_METHODS)
         self._most_held = held
         self._held = 0
         self._open: dict[str, _OpenAcpRequest] = {}
@@ -199,13 +201,30 @@ class AcpRequests:
         self._files: frozenset[str] = frozenset()
         """Keys of the file requests that are passed on."""
 
+    def serve_methods(self, methods: Mapping[str, AcpMethod]) -> None:
+        """Take the client's methods in a version of the protocol, as far as they were offered."""
+        files, offered = self._offered.fs, self._offered
+        terminal = bool(offered.terminal)
+        serves = {
+            "session/request_permission": True,
+            "fs/read_text_file": files is not None and bool(files.read_text_file),
+            "fs/write_text_file": files is not None and bool(files.write_text_file),
+            "elicitation/create": offered.elicitation is not None,
+        }
+        self._methods = {
+            method: types.params
+            for method, types in methods.items()
+            if serves.get(method, terminal and method.startswith("terminal/"))
+        }
+
     def accept(self, request: JsonRpcRequest) -> Struct | None:
         """Return the typed parameters of a request, or None after refusing it.
 
         A request that was not offered, or that has unusable parameters, is refused immediately.
         """
         method = request.method
-        if not self._offers(method):
+        params = self._methods.get(method)
+        if params is None:
             self._channel.notice(
                 "info",
                 "unknown_request",
@@ -216,7 +235,7 @@ class AcpRequests:
             self._refuse(request, METHOD_NOT_FOUND, f"{method} is not supported")
             return None
         try:
-            return self._channel.read(request.params, self.methods[method].params, method)
+            return self._channel.read(request.params, params, method)
         except ValidationError as error:
             why = f"{method} without a usable {error}"
             self._channel.notice("warning", "invalid_request", why, request.params)
@@ -253,10 +272,6 @@ class AcpRequests:
             self._files |= {key}
             self._channel.out.append(requested)
 
-    def extends(self, method: str) -> bool:
-        """True if `method` is an extension that the host serves."""
-        return method in self._extensions
-
     def extend(self, request: JsonRpcRequest) -> None:
         """Pass an extension request on to the host."""
         key = self._hold(request, request.params)
@@ -275,13 +290,13 @@ class AcpRequests:
         asked: DecisionRequested,
     ) -> None:
         """Ask about a permission request. `asked` describes its subject."""
-        options = [
-            PermissionOption(each.option_id, each.name or each.option_id, each.kind or "")
-            for each in params.options
-        ]
-        ids = frozenset(option.id for option in options)
+        asked.options = options = []
+        ids = set()
+        for each in params.options:
+            id = each.option_id
+            options.append(PermissionOption(id, each.name or id, each.kind or ""))
+            ids.add(id)
         asked.key = self._add(_OpenAcpRequest(request.id, request.method, ids))
-        asked.options = options
         asked.raw = request.params
         if asked.tool_call is None and asked.input is None and isinstance(request.params, dict):
             subject = request.params.get("subject")  # of a kind that is newer than this driver
@@ -395,23 +410,6 @@ class AcpRequests:
     def _refuse(self, request: JsonRpcRequest, code: int, message: str) -> None:
         """Answer a request with an error, without opening it."""
         self._channel.write(error_line(request.id, JsonRpcError(code, message)))
-
-    def _offers(self, method: str) -> bool:
-        """Return True if the agent may send this request: its method is served, and was offered."""
-        files, offered = self._offered.fs, self._offered
-        if method not in self.methods:
-            return False
-        match method:
-            case "session/request_permission":
-                return True
-            case "fs/read_text_file":
-                return files is not None and bool(files.read_text_file)
-            case "fs/write_text_file":
-                return files is not None and bool(files.write_text_file)
-            case "elicitation/create":
-                return offered.elicitation is not None
-            case _:
-                return method.startswith("terminal/") and bool(offered.terminal)
 
 
 def _length(value: object) -> int:

@@ -264,14 +264,7 @@ class AcpStream:
                 out.append(speech_of(update.content, thought, update.message_id, parent, replay))
             case AcpToolCall() | ToolCallUpdate():
                 self._remember(update)
-                out.append(self._tool_called(update, parent, replay))
-
-    def _tool_called(self, tool: ToolFields, parent: str | None, replay: bool) -> ToolCalled:
-        """Convert a tool call, and report a status that ACP does not define."""
-        if tool.status is not None and tool.status not in TOOL_STATUS:
-            about = {"call": tool.tool_call_id, "status": tool.status}
-            self._channel.unknown_value("tool call status", tool.status, about)
-        return tool_called(tool, parent, replay)
+                out.append(tool_called(update, parent, replay))
 
     def _sub_agent(self, update: AcpMessage, replay: bool) -> str | None:
         """Return the tool call of the sub-agent that sent an update, or None if the agent does not
@@ -279,7 +272,7 @@ class AcpStream:
 
         A call that was not reported yet gets its card now, so that the steps can be shown below it.
         """
-        parent = sub_agent_of(update.meta)
+        parent = None if update.meta is None else sub_agent_of(update.meta)
         if parent is None or parent == getattr(update, "tool_call_id", None):
             return None
         if parent not in self._calls:
@@ -302,10 +295,14 @@ class AcpStream:
         return self._tools.setdefault(id, OpenAcpTool())
 
     def _remember(self, update: ToolFields) -> OpenAcpTool:
-        """Keep the fields of a tool call that a permission request for it may leave out.
+        """Keep the fields of a tool call that a permission request for it may leave out, and report
+        a status that ACP does not define.
 
         A diff without old text creates its file.
         """
+        if update.status is not None and update.status not in TOOL_STATUS:
+            about = {"call": update.tool_call_id, "status": update.status}
+            self._channel.unknown_value("tool call status", update.status, about)
         tool = self._open_tool(update.tool_call_id)
         tool.title = update.title or tool.title
         tool.name = tool_name(update.name, update.meta) or tool.name
@@ -330,7 +327,7 @@ class AcpStream:
         tool = self._remember(update)
         parent = request.session_id if request.session_id in self._children else None
         parent = parent or self._sub_agent(update, False)
-        called = self._tool_called(update, parent, False)
+        called = tool_called(update, parent, False)
         called.opens = not known
         if known:
             called.status = UNSET  # the call continues as it was, below the question

@@ -215,7 +215,7 @@ class ClaudeRequests:
             call = asking.request.get("tool_use_id")
             if not allows(response) and isinstance(call, str):
                 self._denied.add(call)
-        self._take(key)  # only after encoding: a request whose answer cannot be encoded stays open
+        self._drop(asking)  # after encoding: a request whose answer cannot be encoded stays open
         return [line]
 
     def reply(self, key: str, result: Any) -> list[Effect]:

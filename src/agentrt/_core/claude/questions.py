@@ -11,7 +11,7 @@ from typing import Any
 from ..model.content import JsonObject
 from ..model.driver import DecisionAnswer, DecisionRequested
 from ..model.events import PermissionOption
-from .messages import objects, text
+from .messages import objects
 from .suggestions import ACCEPT_EDITS, ACCEPT_EDITS_NAME, ALLOW_ALWAYS, describes_all, suggested
 from .toolkit import kind_of, title_of
 
@@ -72,11 +72,11 @@ def _options(name: str, request: JsonObject) -> list[PermissionOption]:
             PermissionOption(ALLOW_ONCE, "Yes, and ask before each edit", "allow_once"),
             PermissionOption(REJECT, "No, keep planning", "reject_once"),
         ]
-    return [
-        PermissionOption(ALLOW_ONCE, "Allow", "allow_once"),
-        *(option for option, _ in suggested(request)),
-        PermissionOption(REJECT, "Reject", "reject_once"),
-    ]
+    options = [PermissionOption(ALLOW_ONCE, "Allow", "allow_once")]
+    for option, _ in suggested(request):
+        options.append(option)
+    options.append(PermissionOption(REJECT, "Reject", "reject_once"))
+    return options
 
 
 def permission_response(request: JsonObject, answer: DecisionAnswer) -> JsonObject:
@@ -174,4 +174,4 @@ def elicitation_response(answer: DecisionAnswer) -> JsonObject:
 
 def _str(value: Any) -> str:
     """Return a text; an empty one for other values."""
-    return text(value) or ""
+    return value if isinstance(value, str) else ""

@@ -15,7 +15,6 @@ Changes that remove rules, replace them, deny, or end all asking have no option.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Any, Final
 
 from ..model.content import JsonObject
@@ -50,23 +49,24 @@ _PLAIN_PATH: Final = re.compile(r"/[\w./ @+=,-]+", re.ASCII)
 
 def suggested(request: JsonObject) -> list[tuple[PermissionOption, list[JsonObject]]]:
     """Return the further options of a `can_use_tool` request, each with its updates."""
-    updates = [_shown_part(each) for each in objects(request.get("permission_suggestions"))]
-    found: list[tuple[PermissionOption, list[JsonObject]]] = []
+    updates = list(map(_shown_part, objects(request.get("permission_suggestions"))))
+    found: dict[str, tuple[PermissionOption, list[JsonObject]]] = {}  # the first ones of each id
     if not request.get("suppress_always_allow_rule"):
-        allowing = [update for update in updates if _allows(update)] or _for_file(request)
-        found += _always(allowing)
+        for option, rules in _always(list(filter(_allows, updates)) or _for_file(request)):
+            found.setdefault(option.id, (option, rules))
     for update in updates:
         match update:
             case {"type": "setMode", "mode": str(mode)} if mode in _MODES:
                 name = f"Allow, and {_MODES[mode]}"
                 option = PermissionOption(f"mode:{mode}", name, ALLOW_ALWAYS, "mode")
-                found.append((option, [{**update, "destination": "session"}]))
             case {"type": "addDirectories", "directories": [*folders]} if folders:
                 named = ", ".join(folders)
                 name = f"Allow, and let the agent work in {named} in this session"
                 option = PermissionOption(f"folder:{named}", name, ALLOW_ALWAYS, "folder")
-                found.append((option, [{**update, "destination": "session"}]))
-    return _distinct(found)
+            case _:
+                continue
+        found.setdefault(option.id, (option, [{**update, "destination": "session"}]))
+    return list(found.values())
 
 
 def _shown_part(update: JsonObject) -> JsonObject:
@@ -168,13 +168,3 @@ def _rule(rule: Any) -> str:
     if content is not None and content.startswith("//"):
         content = content[1:]  # Claude's notation for an absolute path
     return f"{name}({content})" if content else name
-
-
-def _distinct(
-    found: Iterable[tuple[PermissionOption, list[JsonObject]]],
-) -> list[tuple[PermissionOption, list[JsonObject]]]:
-    """Drop each option with an id that came before."""
-    by_id: dict[str, tuple[PermissionOption, list[JsonObject]]] = {}
-    for option, updates in found:
-        by_id.setdefault(option.id, (option, updates))
-    return list(by_id.values())

@@ -146,8 +146,8 @@ class Conversation:
         self._append = log.append
         self._ids: dict[str, int] = {}
         self._named = False
-        self._modes: Modes | None = None
-        """The settings shown last, if by this process."""
+        self.modes: Modes = log.state.modes or Modes()
+        """The settings shown last."""
         self._unconfirmed: list[str] = []
         """The settings with an unanswered change that is not waited for, one entry per request."""
         self._shown_state: State | None = None
@@ -261,7 +261,8 @@ class Conversation:
         if not self.items.ask(effect, expires, decided=decided):
             return False
         if not decided and not effect.background:
-            self._running().apply(TurnMachineInput.ASK)
+            assert self.turn is not None  # to which the question was admitted
+            self.turn.apply(TurnMachineInput.ASK)
         return True
 
     def resolve(
@@ -280,7 +281,7 @@ class Conversation:
 
         `denied`: also close the tool call that it was about. `origin` answered it, by this `rule`.
         """
-        if not self.items.resolve(
+        return self.items.resolve(
             key,
             outcome,
             by=by,
@@ -289,10 +290,7 @@ class Conversation:
             reason=reason,
             origin=origin,
             rule=rule,
-        ):
-            return False
-        self._resolved()
-        return True
+        )
 
     def call_client(self, effect: ToolCalled) -> str | None:
         """Show a tool call that a client must run (its status is `waiting`), and wait for it.
@@ -304,12 +302,6 @@ class Conversation:
         if item is not None:
             self._running().apply(TurnMachineInput.ASK)
         return item
-
-    def _resolved(self) -> None:
-        """Let the turn run on, if nothing that it waited for is open any more."""
-        turn = self.turn
-        if turn is not None and turn.state is Machine.WAITING and not self.items.waits:
-            turn.apply(TurnMachineInput.RESOLVE)
 
     def _admit(self, replay: bool) -> bool:
         """Return True if content is shown.
@@ -347,16 +339,11 @@ class Conversation:
 
     # --- settings
 
-    @property
-    def modes(self) -> Modes:
-        """The settings shown last."""
-        return self._modes or self.log.state.modes or Modes()
-
     def show_modes(self, modes: Modes) -> None:
         """Show these settings, together with the unconfirmed ones."""
         unconfirmed = sorted(set(self._unconfirmed))
-        self._modes = msgspec.structs.replace(modes, unconfirmed=unconfirmed)
-        self._append(ModesChanged(self._modes))
+        self.modes = msgspec.structs.replace(modes, unconfirmed=unconfirmed)
+        self._append(ModesChanged(self.modes))
 
     def unconfirm(self, setting: str) -> None:
         """Record that the agent's answer to a change of this setting is not waited for any more."""
@@ -448,6 +435,7 @@ class Conversation:
             for id in _ids(event):
                 letter = id.rstrip("0123456789")
                 self._ids[letter] = max(self._ids.get(letter, 0), int(id[len(letter) :] or 0))
+        self.modes = self.log.state.modes or self.modes
         return restored
 
     def orphan(self, *, resumes: bool = False) -> None:
@@ -498,10 +486,13 @@ class Conversation:
     # --- the state
 
     def sync(self) -> bool:
-        """Append a `state` event if the state differs from the last one. Return True if it did."""
+        """Append a `state` event if the state differs from the last one. Return True if it did.
+
+        A turn runs on here, if nothing that it waited for is open any more.
+        """
         turn = self.turn
-        if turn is not None and turn.state is Machine.WAITING:
-            self._resolved()  # a tool call that ended takes its question with it
+        if turn is not None and turn.state is Machine.WAITING and not self.items.waits:
+            turn.apply(TurnMachineInput.RESOLVE)
         life = self.life
         phase: Phase | None = LIFE_PHASES.get(life)
         shown: RunningTurn | None = None

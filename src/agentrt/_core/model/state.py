@@ -760,6 +760,8 @@ def updated_item(item: Item, patch: JsonObject) -> Item:
     The patch of an event that came as JSON has plain objects in place of content blocks; they
     become blocks. Raises `msgspec.ValidationError` if they are not of the form of blocks.
     """
+    if len(patch) == 1 and "status" in patch:  # most patches change only that
+        return msgspec.structs.replace(item, status=patch["status"])
     if "tool" in patch:
         known = item.tool or ToolCall()
         changed = _patch(known.cut, _typed(patch["tool"], _TOOL_TUPLES))

@@ -553,6 +553,8 @@ def for_agent(policy: Policy, agent: Agent) -> Policy:
     Its requests are completed from the catalogue (`with_catalogue_data`). Its return value is not
     checked; see `given`.
     """
+    if policy is ask or policy is allow_all or policy is deny_all:
+        return policy  # it does not look at the request
 
     def decide(request: PermissionRequest) -> Decision | Awaitable[Decision]:
         """Complete the request from the catalogue, and call the policy."""

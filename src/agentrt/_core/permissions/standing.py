@@ -82,7 +82,7 @@ class OwnTools:
 
     def decide(self, request: PermissionRequest) -> Decision | None:
         """Decide a request about one of these tools; None if it is about something else."""
-        found = self._called(request)
+        found = self._called(request) if self._tools or self._servers else None
         if found is None:
             return None
         server, tool, _ = found
@@ -92,13 +92,11 @@ class OwnTools:
     def preview(self, request: PermissionRequest) -> Decision | None:
         """Return the decision about a call of one of these tools that the agent has not asked
         about; None if it is about something else."""
-        found = self._called(request)
+        found = self._called(request) if self._tools or self._servers else None
         return None if found is None else self._decided(*found)
 
     def _called(self, request: PermissionRequest) -> tuple[str, str, Any] | None:
         """Return server, tool and arguments of a request about one of these tools, else None."""
-        if not (self._tools or self._servers):
-            return None
         found = called_tool(structs.replace(request, kind_holds=self._kind_holds))
         if found is None:
             return None
@@ -271,13 +269,13 @@ class Standing:
             return None
         return self.mode_problem(value, name)
 
-    def offered(self, asked: DecisionRequested, modes: Modes | None) -> list[PermissionOption]:
+    def offered(self, asked: DecisionRequested, modes: Modes) -> list[PermissionOption]:
         """Return the options of a request that may be chosen, each with its effect and scope.
 
         Options that switch the agent to a mode in which the refusals would have no effect are left
         out.
         """
-        known = {} if modes is None else {choice.id: choice.name for choice in modes.modes}
+        known = {choice.id: choice.name for choice in modes.modes} if modes.modes else {}
         quirks = Quirks() if self._agent is None else self._agent.quirks
         found: list[PermissionOption] = []
         for option in asked.options:

@@ -259,8 +259,7 @@ def connection(
 
 def keys(first: str) -> Callable[[], str]:
     """Return a function that makes consecutive keys with this prefix."""
-    numbers = count(1)
-    return lambda: f"{first}{next(numbers)}"
+    return map(f"{first}%d".__mod__, count(1)).__next__
 
 
 def _show_progress(

@@ -195,10 +195,10 @@ class OpenQuestions:
     def asked(self, effect: DecisionRequested) -> None:
         """Show a question from the agent and let the policy decide."""
         key, limit = effect.key, self._limit
-        effect.options = self._standing.offered(effect, self._conversation.log.state.modes)
-        self._tripwire.asked(effect)
+        effect.options = self._standing.offered(effect, self._conversation.modes)
+        if self._standing.refuses:
+            self._tripwire.asked(effect)
         turn = self._conversation.turn
-        until = lifetime_of(turn, background=effect.background)
         late = not effect.background and turn is not None and turn.cancelling
         decision = Ask() if late else self._consult(effect)
         expires = None if limit is None else self._wall() + limit
@@ -206,12 +206,14 @@ class OpenQuestions:
         if not self._conversation.ask(effect, expires, decided=decided):
             self.drop(key)  # its turn is being cancelled
             return
-        if isinstance(decision, DECISIONS):
+        if isinstance(decision, Ask):
+            self._leave_to_person(key, decision, background=effect.background)
+        elif isinstance(decision, DECISIONS):
             self.decided(key, decision)
         else:
-            self._host.decide(key, decision, until)
+            self._host.decide(key, decision, lifetime_of(turn, background=effect.background))
         if limit is not None and self._conversation.items.open_request(key) is not None:
-            self._host.expire(key, limit, until)
+            self._host.expire(key, limit, lifetime_of(turn, background=effect.background))
         self._core.reset_idle_timer()
 
     def ask_own(self, question: DecisionRequested, answered: OwnAnswer) -> None:
@@ -287,7 +289,9 @@ class OpenQuestions:
             if self._policy is None:
                 return Ask() if turn is not None and turn.attended else Deny()
             scope = self._core.scope.of(None if turn is None else turn.id)
-            decision = given(self._policy, scope.call(self._policy, request))
+            decision = scope.call(self._policy, request)
+            if not isinstance(decision, DECISIONS):
+                decision = given(self._policy, decision)
             if effect.subject and is_sweeping(decision):
                 return (
                     Ask() if turn is not None and turn.attended else Deny(BOUNDARY, rule="boundary")
@@ -315,12 +319,7 @@ class OpenQuestions:
             return
         with self._core.step():
             if isinstance(decision, Ask):
-                if self._policy is not None:
-                    self._asks[key] = decision.rule
-                turn = None if request.background else self._conversation.turn
-                # Without a policy the turn's own reader is asked; that time counts for the turn.
-                if turn is not None and self._policy is not None and turn.hard_left is None:
-                    self._core.pause(turn)
+                self._leave_to_person(key, decision, background=request.background)
                 return
             answer, allowed, notice = answer_for(
                 request, decision, protocol=self._conversation.agent.protocol
@@ -330,6 +329,18 @@ class OpenQuestions:
             by = "unattended" if self._policy is None else "policy"
             rule = decision.rule or _name_of(self._policy)
             self._close(request, answer, by=by, denied=not allowed, rule=rule)
+
+    def _leave_to_person(self, key: str, decision: Ask, *, background: bool) -> None:
+        """Let a person answer a question. The time of its turn stands still until then.
+
+        Without a policy the turn's own reader is asked; that time counts for the turn.
+        """
+        if self._policy is None:
+            return
+        self._asks[key] = decision.rule
+        turn = None if background else self._conversation.turn
+        if turn is not None and turn.hard_left is None:
+            self._core.pause(turn)
 
     @property
     def asks_person(self) -> bool:
