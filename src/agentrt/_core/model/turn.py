@@ -93,6 +93,9 @@ TABLE: Final[dict[TurnMachineState, dict[TurnMachineInput, TurnMachineState]]] =
 }
 """The transitions: the next state by current state and input. Other inputs are illegal."""
 
+FINAL: Final = frozenset(state for state, inputs in TABLE.items() if not inputs)
+"""The states of a turn that is over."""
+
 PHASES: Final[dict[TurnMachineState, Phase]] = {
     TurnMachineState.RUNNING: "running",
     TurnMachineState.WAITING: "waiting",
@@ -252,8 +255,3 @@ class TurnMachine(Struct, eq=False):
     def cancelling(self) -> bool:
         """True if the turn is being cancelled."""
         return self.state is TurnMachineState.CANCELLING
-
-    @property
-    def over(self) -> bool:
-        """True if the turn is in a final state: ended or dropped."""
-        return not TABLE[self.state]

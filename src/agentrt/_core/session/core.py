@@ -98,7 +98,7 @@ from ..model.prompt_queue import PromptQueue
 from ..model.remembered import RepeatedPrompts, count_remembered, prompts_to_remember
 from ..model.repeats import history_effects
 from ..model.result import Failure
-from ..model.turn import TurnMachine, TurnMachineInput, TurnMachineState
+from ..model.turn import FINAL, TurnMachine, TurnMachineInput, TurnMachineState
 from ..permissions.policies import Policy
 from ..permissions.standing import OwnTools, Standing
 from ..wire.json import encode_line
@@ -1133,7 +1133,7 @@ class SessionCore:
         """
         self.active_at += gap_s
         turn = self.conversation.turn
-        if turn is None or turn.over:
+        if turn is None or turn.state in FINAL:
             return
         with self.step():
             self._deadline_changed = True

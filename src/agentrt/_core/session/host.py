@@ -42,7 +42,7 @@ from ..model.driver import Driver, Effect, Opening, ServiceRequested, Write
 from ..model.events import Notice
 from ..model.life import ProcessLife, ProcessLifeInput
 from ..model.log import Log
-from ..model.turn import TurnMachine, TurnMachineState
+from ..model.turn import FINAL, TurnMachine, TurnMachineState
 from ..permissions.policies import Decision, Policy
 from ..permissions.standing import OwnTools, Standing
 from ..process.tap import Tap
@@ -947,9 +947,11 @@ class SessionHost:
 
         Also true if the end is not shown but is not waited for any more.
         """
+        if turn.state not in FINAL:
+            return False
         if self._tasks and any(tasks.turn is turn for tasks in self._tasks):
             return False
-        return turn.over and (self.keeper is None or self.shows(turn) or self.keeper.over)
+        return self.keeper is None or self.shows(turn) or self.keeper.over
 
     def shows(self, turn: TurnMachine) -> bool:
         """Return True if the end of a turn is shown; with a store, if it is stored."""
