@@ -119,8 +119,13 @@ class ClaudeTurns:
         self._shown(out, sure=self.state == "running")
 
     def began(self, out: list[Effect]) -> None:
-        """Take output of the main agent: a turn is under way."""
-        self._shown(out, sure=True)
+        """Take output of the main agent: a turn is under way.
+
+        Most output belongs to a prompt's turn that is known to run, and changes nothing.
+        """
+        user = self.user
+        if user is None or user.progress is not Progress.RUNNING or self.agent is not None:
+            self._shown(out, sure=True)
 
     def _shown(self, out: list[Effect], *, sure: bool) -> None:
         """Note that a turn runs, because of output or of its `init`.
