@@ -37,7 +37,7 @@ TURNS = 200
 CEILINGS = {
     "turn": {"events": 10, "calls": 500, "steps": 10, "blocks": 80, "garbage": 1},
     "update": {"events": 1, "calls": 90, "steps": 3},
-    "permission": {"events": 5, "calls": 300, "steps": 5},
+    "permission": {"events": 5, "calls": 250, "steps": 5},
 }
 
 Costs = dict[str, float]
