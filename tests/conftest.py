@@ -8,9 +8,11 @@ each test a run of its own.
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -252,6 +254,16 @@ def _descriptors() -> dict[str, str]:
     return found
 
 
+def _settings() -> dict[str, object]:
+    """What a command that runs in the process of a test may set for the rest of it."""
+    log = logging.getLogger("agentrt")
+    ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    return {
+        "log": (log.handlers[:], log.level, log.propagate, log.disabled),
+        "signals": [signal.getsignal(number) for number in ending],
+    }
+
+
 def _told(process: psutil.Process) -> str:
     try:
         return f"{process.pid} {process.status()} {process.cmdline()}"
@@ -277,8 +289,9 @@ def forked_demo(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def leaves_nothing_behind() -> Iterator[None]:
-    """Fail a test after which a process or a descriptor of its own is left."""
+    """Fail a test after which a process or a descriptor of its own is left, or a setting."""
     processes, descriptors, reaped = _children(), _descriptors(), _reaped()
+    settings = _settings()
     yield
     children = _children(recursive=False) - processes
     left = _children() if children or processes else set()
@@ -290,6 +303,7 @@ def leaves_nothing_behind() -> Iterator[None]:
     for process in (*children, *alive):
         process.kill()
     assert not told, f"processes left running: {told}"
+    assert _settings() == settings
 
     opened = _descriptors().items() - descriptors.items()
     if opened:

@@ -4,6 +4,7 @@ folders and the clock: a process of its own takes half a second for each command
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
@@ -23,9 +24,12 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def main(arguments: Sequence[str]) -> int:
     """Run the entry point of the console script, and return the exit status.
 
-    The command sets handlers of signals for the rest of its process. Here they are set back.
+    The command sets handlers of signals, and where log lines go, for the rest of its process. Here
+    they are set back.
     """
     handlers = {number: signal.getsignal(number) for number in ENDING}
+    log = logging.getLogger("agentrt")
+    printed, level, propagate = log.handlers[:], log.level, log.propagate
     try:
         from agentrt.__main__ import run
 
@@ -34,6 +38,8 @@ def main(arguments: Sequence[str]) -> int:
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
+        log.handlers[:], log.propagate = printed, propagate
+        log.setLevel(level)
 
 
 def main_beside(
