@@ -5,8 +5,7 @@ It is checked for every state, also for those that version 2 of the protocol doe
 
 from __future__ import annotations
 
-from agentrt._core.acp.turn import TABLE
-from inside.drivers import AcpTurnInput, AcpTurnState
+from agentrt._core.acp.turn import TABLE, AcpTurnInput, AcpTurnState
 
 
 def test_the_table_has_a_row_for_every_state_and_keeps_the_prompt_in_it() -> None:

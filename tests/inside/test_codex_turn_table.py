@@ -5,8 +5,7 @@ Every state gets every input, which Codex itself never sends.
 
 from __future__ import annotations
 
-from agentrt._core.codex.turn import TABLE
-from inside.drivers import CodexTurnInput, CodexTurnState
+from agentrt._core.codex.turn import TABLE, CodexTurnInput, CodexTurnState
 
 
 def test_every_state_of_a_turn_takes_every_input() -> None:
