@@ -134,6 +134,7 @@ def test_what_providers_say_has_a_cause(cause: Cause, data: Any) -> None:
         {"statusCode": 429},
         {"statusCode": "429"},
         {"error": {"code": "429"}},
+        {"code": 10**5000, "error": {"code": 429}},
         {"details": '{"error": {"code": 429}}'},
         {"details": ['{"error": "{\\"status\\": 429}"}']},
     ],

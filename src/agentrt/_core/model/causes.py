@@ -248,15 +248,18 @@ def _status_in(data: Any, depth: int) -> int | None:
         data = dict(enumerate(data[:_MAX_DATA_DEPTH]))
     if not isinstance(data, dict):
         return None
-    named = (
-        value
-        for key, value in data.items()
-        if isinstance(key, str) and key.casefold() in _KEYS and _NUMBER.fullmatch(str(value))
-    )
-    if (own := next(named, None)) is not None:
-        return int(own)
+    named = (value for key, value in data.items() if str(key).casefold() in _KEYS)
+    if (status := next(filter(None, map(_status_of, named)), None)) is not None:
+        return status
     found = (_status_in(value, depth - 1) for value in list(data.values())[:64])
     return next((status for status in found if status is not None), None)
+
+
+def _status_of(value: Any) -> int | None:
+    """Return a value as an HTTP status if it is one, as a number or a text; else None."""
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        return int(value)
+    return value if type(value) is int and 400 <= value < 600 else None
 
 
 def _decoded(data: Any) -> Any:
