@@ -291,6 +291,7 @@ async def test_ai_a_request_that_no_agent_can_answer_takes_no_place() -> None:
             assert "(agent_failed)" in (await client.message())["errorText"]
 
 
+@pytest.mark.slow
 async def test_acp_sessions_that_are_loaded_again_and_again_are_told_once() -> None:
     async with served_script(talkative) as (site, runtime):
         session = await runtime.create("fake")

@@ -129,6 +129,7 @@ step = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(
     steps=st.lists(step, min_size=5, max_size=60),
     replayed=st.integers(0, 3),

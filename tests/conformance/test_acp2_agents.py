@@ -229,6 +229,7 @@ class SendsAnUpdateOfItsOwn(GoodAgent2):
         self.update(session, "dance", steps=3)
 
 
+@pytest.mark.slow
 async def test_messages_that_the_tables_of_version_2_do_not_know_are_named(
     autojump_clock: MockClock,
 ) -> None:

@@ -336,6 +336,7 @@ def test_every_check_that_can_fail_has_a_planted_flaw() -> None:
     assert {check for check, _, _ in FLAWS} == can_fail
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("agent", "check", "words"),
     [(Prints, "stdout", "session created"), (ReadsFiles, "unoffered", "fs/read_text_file")],

@@ -41,6 +41,7 @@ def staged(folder: Path) -> str:
     return git(folder, "-c", "core.fsmonitor=false", "diff", "--cached", "--name-only")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("project", ["sha1", "sha256"], indirect=True)
 async def test_it_starts_with_what_is_not_committed_and_brings_changes_back(
     project: Path, tmp_path: Path
@@ -131,6 +132,7 @@ async def test_a_session_in_a_subfolder_and_copied_files(project: Path) -> None:
         assert await worktree.changes() == []
 
 
+@pytest.mark.slow
 async def test_a_worktree_with_changes_is_kept_after_an_exception(project: Path) -> None:
     kept: list[str] = []
 
@@ -191,6 +193,7 @@ async def test_a_branch_has_the_changes_and_nothing_else_changes(project: Path) 
     assert git(project, "rev-parse", f"{name}~2") == head  # what was not committed is in between
 
 
+@pytest.mark.slow
 async def test_a_branch_keeps_files_that_a_checkpoint_leaves_out(project: Path) -> None:
     limits = agentrt.Limits(checkpoint_file_bytes=100)
     (project / "large").write_bytes(b"x" * 200)

@@ -68,6 +68,7 @@ def test_where_somebody_decides_hidden_characters_are_seen() -> None:
     assert one_line("a\nb\t c") == "a b c"
 
 
+@pytest.mark.slow
 def test_of_the_characters_that_format_text_those_with_ink_are_shown() -> None:
     formats = (c for c in map(chr, range(0x110000)) if unicodedata.category(c) in FORMATS)
     shown = [unicodedata.name(c) for c in formats if plain(c) == c]

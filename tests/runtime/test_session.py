@@ -77,6 +77,7 @@ async def test_an_agent_that_wants_a_login_is_reported_with_its_ways_to_log_in(
     )
 
 
+@pytest.mark.slow
 async def test_a_long_history_does_not_keep_anybody_from_following(
     autojump_clock: trio.abc.Clock,
 ) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 import time
 
+import pytest
 import trio
 
 import agentrt
@@ -75,6 +76,7 @@ async def test_a_tool_call_outside_turns_outlives_the_end_of_the_next_turn() -> 
         await until(session, lambda: any(i.text == "done" for i in session.snapshot().items))
 
 
+@pytest.mark.slow
 async def test_a_tool_is_reached_from_the_next_process_as_well() -> None:
     def new_session(agent: Agent, request: Message) -> None:
         agent.tools = Tools(request)

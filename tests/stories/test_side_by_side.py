@@ -19,6 +19,7 @@ HASTY = structs.replace(SHORT, cancel_grace_s=0.1, stdin_close_grace_s=0.1, term
 """The ladder is gone through all the same."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("misbehave", mostly_slow(SHAPES, one_in=5))
 async def test_a_session_does_not_notice_what_happens_in_the_one_beside_it(
     misbehave: Shape, tmp_path: Path

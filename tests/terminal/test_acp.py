@@ -96,6 +96,7 @@ def test_an_editor_that_is_gone_takes_its_agents_with_it(program: Program) -> No
         agent.wait(PATIENCE)
 
 
+@pytest.mark.slow
 def test_a_session_of_an_editor_is_one_of_the_terminal_s_and_back(program: Program) -> None:
     with editing(program, *FAST_DEMO) as editor:
         session = editor.new(program)

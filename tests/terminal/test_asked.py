@@ -59,6 +59,7 @@ def test_nothing_is_allowed_before_all_of_it_was_shown(program: Program) -> None
         assert terminal.ended() == 0
 
 
+@pytest.mark.slow
 def test_what_is_not_shown_yet_can_be_rejected(program: Program) -> None:
     with program.terminal(*odd("shows"), "-p", "go") as terminal:
         terminal.expect("Enter/d? ")
@@ -68,6 +69,7 @@ def test_what_is_not_shown_yet_can_be_rejected(program: Program) -> None:
         assert terminal.ended() == 0
 
 
+@pytest.mark.slow
 def test_all_of_a_long_question_is_shown_if_asked_for(program: Program) -> None:
     with program.terminal(*odd("shows"), "-p", "go") as terminal:
         terminal.expect("Enter/d? ")
@@ -150,6 +152,7 @@ def test_nobody_is_asked_where_nothing_is_allowed(program: Program) -> None:
         assert terminal.ended() == 0
 
 
+@pytest.mark.slow
 def test_a_form_is_filled_field_by_field_even_where_all_is_allowed(program: Program) -> None:
     flags = ("--permissions", "allow-all", "--no-sandbox")
     with program.terminal(*FAST_DEMO, "-p", "/form", *flags) as terminal:
@@ -179,6 +182,7 @@ def test_a_form_is_filled_field_by_field_even_where_all_is_allowed(program: Prog
     }
 
 
+@pytest.mark.slow
 def test_an_answer_in_a_pipe_is_asked_about_on_the_terminal(program: Program) -> None:
     """The prompt comes through a pipe, the answer goes into one, the question to the terminal."""
     streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -198,6 +202,7 @@ def test_an_answer_in_a_pipe_is_asked_about_on_the_terminal(program: Program) ->
 # --- what an agent can do to the terminal
 
 
+@pytest.mark.slow
 def test_an_agent_has_no_power_over_the_terminal_or_the_question(program: Program) -> None:
     with program.terminal(*odd("escapes"), "-p", "go") as terminal:
         terminal.expect("y/n? ")

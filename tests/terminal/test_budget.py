@@ -9,6 +9,7 @@ from program import FAST_DEMO, Program
 from test_repl import PROMPT, talking
 
 
+@pytest.mark.slow
 def test_a_turn_that_uses_up_the_time_ends_with_status_3_and_says_why(program: Program) -> None:
     options = ("--budget", "1s", "--output-format", "json")
     done = program.demo("/slow 600", *options, status=3)

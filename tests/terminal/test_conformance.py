@@ -12,6 +12,7 @@ from program import Program
 QUICK = ("--only", "initialize", "--only", "cancel-unknown")
 
 
+@pytest.mark.slow
 def test_a_known_agent_is_checked_and_a_table_printed(program: Program) -> None:
     told = program.run("conformance", "demo", *QUICK).stdout
     assert "✓ initialize " in told

@@ -133,6 +133,7 @@ def test_a_flood_of_lines_is_written_whole(program: Program) -> None:
 # --- what goes on behind the turn
 
 
+@pytest.mark.slow
 def test_what_the_agent_goes_on_with_in_the_background_belongs_to_the_answer(
     program: Program,
 ) -> None:
@@ -355,6 +356,7 @@ def test_a_turn_that_ends_because_of_a_denial_is_5(program: Program) -> None:
     assert program.run(*odd("sulks"), "-p", "go", "--allow", "Bash(make it so)").stdout == "done\n"
 
 
+@pytest.mark.slow
 def test_a_form_that_nobody_can_fill_is_declined_and_holds_nothing_up(program: Program) -> None:
     done = program.demo("/form", "--permissions", "allow-all", "--no-sandbox")
     assert done.stderr.startswith("agentrt: rejected: Which weather would you like to see?")

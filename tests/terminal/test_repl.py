@@ -296,6 +296,7 @@ def test_ctrl_d_while_the_agent_works_leaves_behind_its_turn(program: Program) -
         assert it.ended() == 0
 
 
+@pytest.mark.slow
 def test_ctrl_d_at_a_question_is_a_no_and_the_conversation_goes_on(program: Program) -> None:
     with talking(program) as it:
         it.line("create new.txt with text")

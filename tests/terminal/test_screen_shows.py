@@ -268,6 +268,7 @@ def test_the_draft_can_be_edited_in_an_editor(program: Program) -> None:
         leave(it)
 
 
+@pytest.mark.slow
 def test_an_editor_that_is_open_does_not_keep_it_from_ending(program: Program) -> None:
     program.env["EDITOR"] = "sh -c 'sleep 600'"
     with talking(program) as it:

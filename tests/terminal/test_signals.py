@@ -191,6 +191,7 @@ def test_with_all_signals_ignored_it_works_as_usual(
 # --- readers that go away
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_ends_it_quietly(program: Program) -> None:
     with program.start(*FAST_DEMO, "-p", "/flood 1000000", stdin=subprocess.DEVNULL) as process:
         assert process.stdout is not None
@@ -215,6 +216,7 @@ def test_the_other_commands_mind_a_closed_pipe_as_little(
     assert (process.returncode, err) == (141, b"")
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_reported(program: Program) -> None:
     with open("/dev/full", "wb") as full:
         process = program.start(*FAST_DEMO, "-p", "list the files", stdout=full)

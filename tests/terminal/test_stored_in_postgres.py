@@ -67,6 +67,7 @@ def test_what_is_for_files_alone_is_refused_with_a_word(program: Program, url: s
     assert "backup" in program.run("sessions", "repair", "--store", url, status=2).stderr
 
 
+@pytest.mark.slow
 def test_the_doctor_names_the_server(program: Program, url: str) -> None:
     told = program.run("--store", url, "doctor").stdout
     assert f"✓ {server_of(url)}: 2 sessions" in told

@@ -58,6 +58,7 @@ def test_undo_and_diff_in_a_conversation(program: Program) -> None:
         it.expect("takes a number of turns")
 
 
+@pytest.mark.slow
 def test_undo_without_checkpoints_says_how_to_get_them(program: Program) -> None:
     with talking(program) as it:
         it.line("/undo")

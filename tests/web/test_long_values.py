@@ -38,6 +38,7 @@ async def get_in(stage: Stage) -> Tab:
     return tab
 
 
+@pytest.mark.slow
 async def test_a_title_of_any_length_locks_nobody_out(autojump_clock: MockClock) -> None:
     async with stage_with(titled) as stage:
         id = await stage.session()

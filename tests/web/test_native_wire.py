@@ -45,6 +45,7 @@ async def test_nothing_listens_before_anybody_looks_and_once_nobody_does(
         assert await calls_per_line(session) < quiet + 4
 
 
+@pytest.mark.slow
 async def test_an_answer_has_the_newest_rows(autojump_clock: MockClock) -> None:
     async with stage_with(echo) as stage:
         id, tab = await alone(stage)

@@ -60,6 +60,7 @@ async def test_a_prompt_at_a_gateway_is_run_by_who_has_the_session(url: str) -> 
         assert rows(url, "SELECT count(*) FROM command") in ([(0,)], [(1,)])
 
 
+@pytest.mark.slow
 async def test_a_session_is_opened_by_the_least_loaded_worker_with_room(url: str) -> None:
     async with (
         node(url, "w1", obedient, role="worker") as w1,

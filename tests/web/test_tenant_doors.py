@@ -135,6 +135,7 @@ def to_sessions() -> list[type[Struct]]:
     return [kind for kind in c._leaves(c.ViewerCommand) if issubclass(kind, c.ForSession)]
 
 
+@pytest.mark.slow
 @KINDS
 async def test_no_command_reaches_a_session_of_another_tenant(store: str | None) -> None:
     async with scene(store) as there, line(there.intruder, BOLT) as bolt:
@@ -145,6 +146,7 @@ async def test_no_command_reaches_a_session_of_another_tenant(store: str | None)
         there.check_silence(bolt.heard)
 
 
+@pytest.mark.slow
 @KINDS
 async def test_no_command_without_a_session_does(store: str | None) -> None:
     async with scene(store) as there, line(there.intruder, BOLT) as bolt:
@@ -264,6 +266,7 @@ async def test_no_method_of_acp_reaches_a_session_of_another_tenant(store: str |
         there.check_silence(bolt.heard)
 
 
+@pytest.mark.slow
 @KINDS
 async def test_no_request_of_the_ai_sdk_reaches_a_session_of_another_tenant(
     store: str | None,
