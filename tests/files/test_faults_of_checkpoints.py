@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -151,6 +153,31 @@ def test_files_that_a_program_writes_to_do_not_prevent_a_checkpoint(project: Pat
     for n, number in enumerate(numbers):
         shadow.restore(number)
         assert (project / "a.py").read_text() == str(n)
+
+
+def test_a_file_that_was_saved_through_a_copy_is_restored(
+    project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shadow = FolderCheckpoints(project, Limits())
+    number = checkpoint(shadow)
+    saved = files_of(project)
+    (project / "a.py").write_text("agent")
+    written_ns = (project / "a.py").stat().st_ctime_ns
+    while time.time_ns() < written_ns + 50_000_000:
+        pass  # from then on the file's time tells that it has not changed since
+    unstable = tmp_path_factory.mktemp("unstable") / "git"  # as if a program wrote to all files
+    unstable.write_text(
+        f"""#!/bin/sh
+case " $* " in *" --add --remove "*) exit 128;; esac
+exec {shutil.which("git")} "$@"
+"""
+    )
+    unstable.chmod(0o755)
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", f"{unstable.parent}:{os.environ['PATH']}")
+        checkpoint(shadow)
+    shadow.restore(number)
+    assert files_of(project) == saved
 
 
 def test_files_of_another_session_are_kept_until_they_have_a_checkpoint(project: Path) -> None:

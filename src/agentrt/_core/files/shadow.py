@@ -630,7 +630,8 @@ class FolderCheckpoints:
         # Files that stay as they are keep their entries, so that they are not read again.
         # With its time: git reads the files that may have changed after an index was written.
         shutil.copy2(self._index, index)
-        self._git("read-tree", "-m", target, index=index)
+        # `-i`: files that were saved through copies have no times in the index to compare with.
+        self._git("read-tree", "-m", "-i", target, index=index)
         begun: list[bytes] = []
         try:
             kept = self._change_files(changes, now, message, index, begun)
