@@ -11,8 +11,8 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from io import StringIO
 from unittest.mock import patch
 
@@ -21,25 +21,28 @@ import trio
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the entry point of the console script, and return the exit status.
-
-    The command sets handlers of signals, and where log lines go, for the rest of its process. Here
-    they are set back.
-    """
+@contextmanager
+def set_back() -> Iterator[None]:
+    """Set back the handlers of signals and of log lines, which the command sets for the rest of its
+    process, some when it is imported."""
     handlers = {number: signal.getsignal(number) for number in ENDING}
     log = logging.getLogger("agentrt")
     printed, level, propagate = log.handlers[:], log.level, log.propagate
     try:
-        from agentrt.__main__ import run
-
-        with patch.object(sys, "argv", ["agentrt", *arguments]):
-            return run()
+        yield
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
         log.handlers[:], log.propagate = printed, propagate
         log.setLevel(level)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the entry point of the console script, and return the exit status."""
+    with set_back(), patch.object(sys, "argv", ["agentrt", *arguments]):
+        from agentrt.__main__ import run
+
+        return run()
 
 
 def main_beside(

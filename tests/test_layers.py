@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 import agentrt
+from in_process import set_back
 from public import MODULES
 
 ROOT = Path(__file__).parents[1]
@@ -272,10 +273,11 @@ def test_tests_import_public_names_from_their_public_modules() -> None:
         for module in (agentrt, *MODULES.values())
         for name in module.__all__
     }
-    wrong = [
-        f"{path.relative_to(ROOT)}: {module}.{name}"
-        for path, names in private_imports().items()
-        for module, name in names
-        if name and (name, id(getattr(import_module(module), name, None))) in public
-    ]
+    with set_back():  # `agentrt.__main__` among them
+        wrong = [
+            f"{path.relative_to(ROOT)}: {module}.{name}"
+            for path, names in private_imports().items()
+            for module, name in names
+            if name and (name, id(getattr(import_module(module), name, None))) in public
+        ]
     assert not wrong
