@@ -257,9 +257,10 @@ def _descriptors() -> dict[str, str]:
 def _settings() -> dict[str, object]:
     """What a command that runs in the process of a test may set for the rest of it."""
     log = logging.getLogger("agentrt")
+    handlers = [h for h in log.handlers if type(h).__module__ != "agentrt._core.logging"]
     ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     return {
-        "log": (log.handlers[:], log.level, log.propagate, log.disabled),
+        "log": (handlers, log.level, log.propagate, log.disabled),
         "signals": [signal.getsignal(number) for number in ending],
     }
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -455,6 +456,26 @@ async def test_there_are_only_so_many_terminals(project: Path) -> None:
     async with bad_session(misbehave=misbehave, cwd=project, limits=SHORT, bound=60) as session:
         assert (await session.run("misbehave")).text == "32 8"
         await works(session)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fails", [False, True])
+async def test_terminals_begun_without_end_do_not_keep_a_session_from_ending(
+    project: Path, fails: bool
+) -> None:
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        agent.request("terminal/create", {"command": "sleep", "args": ["60"]})
+        agent.mark("begins")
+        while True:
+            agent.request("terminal/create", {"command": "sleep", "args": ["60"]})
+
+    marks = Marks()
+    with pytest.raises(ZeroDivisionError) if fails else nullcontext():
+        async with bad_session(misbehave=misbehave, cwd=project, on_stderr=marks) as session:
+            session.submit("misbehave")
+            await marks.wait("begins")
+            if fails:
+                raise ZeroDivisionError
 
 
 async def test_another_session_s_terminal_is_none_of_its_business(project: Path) -> None:

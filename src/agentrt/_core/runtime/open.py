@@ -493,7 +493,11 @@ async def serve_session(
         )
         session = make_session(host)
         try:
-            async with setup.around_session(host, session) as opening:
+            async with (
+                _finished(host),  # also if the services cannot be entered
+                setup.around_session(host, session) as opening,
+                _finished(host),
+            ):
                 with host.scope.entered():
                     if again is None:
                         if await host.prepare(services, opening):
@@ -511,13 +515,23 @@ async def serve_session(
                 host.scope.say(logging.INFO, "the session is open")
                 yield session
                 await wait_for_rest(session)
-                await host.finish()
         finally:
-            with trio.CancelScope(shield=True):  # bounded by the limits for ending a process
-                await host.finish()
             host.scope.say(logging.INFO, "the session is closed")
             if observation is not None:
                 observation.close()
+
+
+@asynccontextmanager
+async def _finished(host: SessionHost) -> AsyncIterator[None]:
+    """End the session's process after the block, however the block ends.
+
+    What serves the agent lives longer: an agent that is alive can always ask for more of it.
+    """
+    try:
+        yield
+    finally:
+        with trio.CancelScope(shield=True):  # bounded by the limits for ending a process
+            await host.finish()
 
 
 LIVE = frozenset({"pending", "running"})
