@@ -16,6 +16,7 @@ from contextlib import contextmanager, redirect_stdout
 from io import StringIO
 from unittest.mock import patch
 
+import outcome
 import trio
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -56,17 +57,13 @@ def main_beside(
     The client has a thread and a loop of its own. At its end, the command gets a SIGTERM. `ready`:
     set by the client when the command may begin.
     """
-    failed: list[BaseException] = []
+    outcomes: list[outcome.Outcome[None]] = []
 
     def run() -> None:
-        try:
-            trio.run(client)
-        except BaseException as error:
-            failed.append(error)
-        finally:
-            if ready is not None:
-                ready.set()
-            os.kill(os.getpid(), signal.SIGTERM)
+        outcomes.append(outcome.capture(trio.run, client))
+        if ready is not None:
+            ready.set()
+        os.kill(os.getpid(), signal.SIGTERM)
 
     before = signal.signal(signal.SIGTERM, lambda number, frame: None)  # if the command ends first
     thread = threading.Thread(target=run)
@@ -74,12 +71,12 @@ def main_beside(
     try:
         if ready is not None:
             ready.wait()
+        failed = any(isinstance(each, outcome.Error) for each in outcomes)
         status = 1 if failed else main(arguments)
     finally:
         thread.join()
         signal.signal(signal.SIGTERM, before)
-    if failed:
-        raise failed[0]
+    outcomes[0].unwrap()
     return status
 
 

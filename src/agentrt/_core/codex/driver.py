@@ -63,6 +63,7 @@ from . import messages as wire
 from .agents import CodexAgents
 from .commands import INIT, command_of, status_text
 from .ignored import IGNORED
+from .messages import CodexClientInfo
 from .opening import CodexHandshake, NoParams
 from .outcome import CodexNotices, CodexTurnUsage, error_of, finished, session_usage
 from .requests import CodexRequests
@@ -113,7 +114,7 @@ class CodexDriver:
         self,
         new_key: NewKey,
         *,
-        client: wire.CodexClientInfo,
+        client: CodexClientInfo,
         tools: Sequence[ToolInfo] = (),
         extensions: Collection[str] = (),
         config: JsonObject | None = None,
