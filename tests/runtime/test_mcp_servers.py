@@ -10,13 +10,11 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
-import httpx2
 import msgspec
 import pytest
 import trio
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ResourceUpdated
 from mcp.server import MCPServer, Server
 from mcp.server.mcpserver import Context
@@ -27,6 +25,7 @@ from agentrt.events import JsonObject
 from agentrt.jsonrpc import encode_line
 from agentrt.testing import FakeClaudeAgent, MemoryAgent, open_fake_runtime, open_fake_session
 from runtime.fakes import echo, obedient, session_with
+from runtime.own_tools import HTTP, client_of
 
 MODES = {"auto": "2026-07-28", "legacy": "2025-11-25"}
 
@@ -80,27 +79,6 @@ def entries(agents: Any, name: str) -> list[JsonObject]:
     [opened] = agents.sent("session/new")
     found: list[JsonObject] = opened["params"]["mcpServers"]
     return [entry for entry in found if entry["name"] == name]
-
-
-HTTP = {"capabilities": {"mcpCapabilities": {"http": True}}}
-
-
-@asynccontextmanager
-async def client_of(entry: JsonObject, mode: Any = "auto", **options: Any) -> AsyncIterator[Client]:
-    if entry.get("type") == "http":
-        headers = {header["name"]: header["value"] for header in entry["headers"]}
-        async with (
-            httpx2.AsyncClient(headers=headers) as http,
-            Client(
-                streamable_http_client(entry["url"], http_client=http), mode=mode, **options
-            ) as client,
-        ):
-            yield client
-    else:
-        env = {variable["name"]: variable["value"] for variable in entry["env"]}
-        program = StdioServerParameters(command=entry["command"], args=entry["args"], env=env)
-        async with Client(stdio_client(program), mode=mode, **options) as client:
-            yield client
 
 
 @asynccontextmanager

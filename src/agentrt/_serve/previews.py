@@ -48,7 +48,7 @@ from ..lowlevel import CommandFields, CommandRefused, Log
 from .native_frames import ContentResult
 
 _encode: Final = msgspec.json.Encoder().encode
-"""Encodes what has no lone surrogates, without a call of Python's; see `encode_json`."""
+"""Encodes values without lone surrogates, in one call to C; see `encode_json`."""
 
 OBJECT_PREVIEWS: Final = 4
 """Size of everything that is sent of one object with large contents, in previews."""
