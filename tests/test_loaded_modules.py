@@ -81,6 +81,7 @@ CEILINGS = {"acp": 90, "claude": 99, "codex": 93}
 """The modules that a session may load, by the protocol of its agent."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", CEILINGS)
 def test_a_plain_session_loads_few_modules(protocol: str, tmp_path: Path) -> None:
     command = [sys.executable, "-I", "-S", "-c", AGENT]

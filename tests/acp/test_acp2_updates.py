@@ -239,6 +239,7 @@ def with_terminal() -> Peer:
     return peer
 
 
+@pytest.mark.slow
 @given(st.text(max_size=30), st.lists(st.integers(0, 60), max_size=4))
 def test_output_may_be_cut_at_any_byte(value: str, cuts: list[int]) -> None:
     data = f"\x1b[31m{value}\x1b[0m é😀".encode("utf-8", "replace")

@@ -199,6 +199,7 @@ async def test_a_program_killed_by_a_signal_says_which(tmp_path: Path) -> None:
         assert await agent.wait(id) == {"exitCode": None, "signal": "SIGSEGV"}
 
 
+@pytest.mark.slow
 async def test_all_that_was_written_before_the_exit_is_there_after_it(tmp_path: Path) -> None:
     async with terminals_in(tmp_path) as agent:
         for _ in range(10):

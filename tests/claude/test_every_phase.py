@@ -238,6 +238,7 @@ async def test_a_session_that_is_cancelled_leaves_nothing(
         assert all(turn.outcome is not None for turn in visit.session.snapshot().turns)
 
 
+@pytest.mark.slow
 async def test_a_session_that_is_cancelled_while_it_starts_leaves_nothing() -> None:
     """At any time: the guard program's start, the CLI's, the handshake."""
     agent = agentrt.agents.claude([sys.executable, FAKE, "plain"])

@@ -43,6 +43,7 @@ async def test_a_cancelled_turn_ends_and_the_conversation_goes_on(scenario: str)
         assert s.agent.pid == pid
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [{}, {"session_id": "11111111-2222-4333-8444-555555555555"}])
 async def test_after_a_death_the_session_goes_on_under_another_id(
     given: dict[str, str], tmp_path: Path

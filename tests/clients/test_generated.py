@@ -51,6 +51,7 @@ def test_a_generated_file_is_that_of_the_structs(name: str) -> None:
     assert path.read_text() == generator.files()[path], HOW
 
 
+@pytest.mark.slow
 def test_every_struct_and_field_of_the_protocol_has_a_description() -> None:
     assert generator.undescribed() == []
 

@@ -51,6 +51,7 @@ def file_size_limit(most_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+@pytest.mark.slow
 def test_a_restore_that_fails_half_way_changes_nothing(project: Path) -> None:
     (project / "big").write_bytes(b"0" * 200_000)
     shadow = FolderCheckpoints(project, Limits())
@@ -155,6 +156,7 @@ def test_files_that_a_program_writes_to_do_not_prevent_a_checkpoint(project: Pat
         assert (project / "a.py").read_text() == str(n)
 
 
+@pytest.mark.slow
 def test_a_file_that_was_saved_through_a_copy_is_restored(
     project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,6 +182,7 @@ exec {shutil.which("git")} "$@"
     assert files_of(project) == saved
 
 
+@pytest.mark.slow
 def test_files_of_another_session_are_kept_until_they_have_a_checkpoint(project: Path) -> None:
     kept = structs.replace(Limits(), checkpoints_kept=2)
     ours, theirs = FolderCheckpoints(project, kept), FolderCheckpoints(project, kept)

@@ -209,6 +209,7 @@ def test_an_ignored_file_in_the_place_of_a_folder_is_kept(project: Path) -> None
     assert (project / "sub").read_text() == "the only copy"
 
 
+@pytest.mark.slow
 def test_a_nested_repository_is_left_alone(project: Path, tmp_path: Path) -> None:
     nested = project / "nested"
     nested.mkdir()
@@ -229,6 +230,7 @@ def test_a_nested_repository_is_left_alone(project: Path, tmp_path: Path) -> Non
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.slow
 def test_only_the_sessions_own_folder_is_covered(project: Path) -> None:
     shadow = FolderCheckpoints(project / "sub", Limits())
     number = checkpoint(shadow)

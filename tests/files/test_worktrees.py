@@ -74,6 +74,7 @@ async def test_it_starts_with_what_is_not_committed_and_brings_changes_back(
     assert not (tmp_path / "ran").exists()  # no hook, filter or monitor of the project
 
 
+@pytest.mark.slow
 async def test_a_change_that_does_not_fit_changes_nothing(project: Path) -> None:
     async with open_worktree(project) as worktree:
         copy = Path(worktree.cwd)
@@ -86,6 +87,7 @@ async def test_a_change_that_does_not_fit_changes_nothing(project: Path) -> None
         assert files_of(project) == before
 
 
+@pytest.mark.slow
 async def test_everything_that_a_checkpoint_covers_comes_back(project: Path) -> None:
     (project / "forced").unlink()
     async with open_worktree(project) as worktree:
@@ -97,6 +99,7 @@ async def test_everything_that_a_checkpoint_covers_comes_back(project: Path) -> 
         assert {n: c[1] for n, c in found.items()} == {n: c[1] for n, c in wanted.items()}
 
 
+@pytest.mark.slow
 async def test_permissions_come_back_and_those_of_the_user_stay(project: Path) -> None:
     (project / "b.py").chmod(0o600)
     (project / "new").chmod(0o600)
@@ -172,6 +175,7 @@ async def test_a_folder_without_a_repository_has_no_worktrees(tmp_path: Path) ->
             pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("project", ["sha1", "sha256"], indirect=True)
 async def test_a_branch_has_the_changes_and_nothing_else_changes(project: Path) -> None:
     before, status = files_of(project), staged(project)

@@ -134,6 +134,7 @@ async def test_update_for_another_session() -> None:
         await works(session)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mib", mostly_slow([20, 40], one_in=2))
 async def test_line_of_20_or_40_mib(mib: int) -> None:
     def misbehave(agent: Agent, prompt: Message) -> None:

@@ -78,6 +78,7 @@ async def test_an_agent_that_closes_its_input_is_ended_by_the_cancel() -> None:
         await works(session)
 
 
+@pytest.mark.slow
 async def test_a_crash_is_reported_as_a_crash_and_not_as_a_closed_pipe() -> None:
     def misbehave(agent: Agent, prompt: Message) -> None:
         sys.exit(3)
@@ -146,6 +147,7 @@ async def test_half_a_line_at_the_end_is_one_notice() -> None:
         assert await notices(session) == ["malformed", "agent_restarted"]
 
 
+@pytest.mark.slow
 async def test_a_grandchild_that_floods_the_pipe_after_the_exit_is_cut_off() -> None:
     def misbehave(agent: Agent, prompt: Message) -> None:
         agent.mark("flood")
@@ -200,6 +202,7 @@ async def test_an_end_in_the_handshake_is_a_start_error_with_its_reason(
             pass
 
 
+@pytest.mark.slow
 async def test_a_restart_that_fails_says_why_each_time_until_it_works(tmp_path: Path) -> None:
     def start(agent: Agent) -> None:
         if os.path.exists(agent.arg):

@@ -134,6 +134,7 @@ async def test_before_it_is_spawned() -> None:
     assert scope.cancelled_caught
 
 
+@pytest.mark.slow
 async def test_at_any_time_while_it_is_being_spawned() -> None:
     """The delays cover the guard program's start, the agent's, and the handshake."""
     with trio.fail_after(8 * AT_ONCE):

@@ -87,6 +87,7 @@ def is_wide(cell: str) -> bool:
     return bool(cell) and east_asian_width(cell[0]) in "WF"
 
 
+@pytest.mark.slow
 @given(st.lists(STEPS, max_size=40))
 @example(["日本", "\r", "X"])
 @example(["日本", "\x1b[2G", "X"])

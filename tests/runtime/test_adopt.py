@@ -97,6 +97,7 @@ async def test_an_adopted_session_can_be_taken_out_again(autojump_clock: MockClo
         assert (await session.run("still here")).text == "still here"
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_adopted_is_refused(autojump_clock: MockClock, tmp_path: Path) -> None:
     one = agentrt.Limits(open_sessions=1)
     async with (

@@ -38,6 +38,7 @@ async def test_a_program_that_asks_a_person_is_no_agent() -> None:
     assert "Welcome! | What shall I do? >" in told
 
 
+@pytest.mark.slow
 async def test_a_program_that_never_stops_writing_something_else_is_no_agent() -> None:
     told = await failure("yes 'not an agent'")
     assert "does not speak its protocol" in told

@@ -336,6 +336,7 @@ trio.run(main)
 """
 
 
+@pytest.mark.slow
 def test_a_forked_child_of_the_host_does_not_keep_the_agent_s_input_open() -> None:
     host = [sys.executable, "-W", "ignore", "-c", HOST_THAT_FORKS]
     assert subprocess.check_output(host, text=True, timeout=30) == "0\n"  # no SIGTERM

@@ -305,6 +305,7 @@ async def test_an_agent_outside_of_the_catalogue_is_not_started_with_files_of_an
     assert place.rows() != []
 
 
+@pytest.mark.slow
 async def test_an_agent_that_declares_its_files_is_kept_from_those_only(place: Place) -> None:
     place.put(".cursor/mcp.json")
     command = place.agent("gemini").command

@@ -50,6 +50,7 @@ def test_every_invariant_holds_in_every_run(driver: Driver, seeds: range) -> Non
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("seeds", mostly_slow([range(2), range(2, 200)], one_in=2), ids=str)
 def test_every_invariant_holds_in_every_run_of_a_stored_session(

@@ -244,6 +244,7 @@ async def test_what_is_no_telemetry_is_refused_where_it_is_given(wrong: Any) -> 
             pass
 
 
+@pytest.mark.slow
 def test_a_server_s_spans_go_where_opentelemetry_s_variables_say(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -128,6 +128,7 @@ def test_an_interrupt_at_a_question_cancels_the_turn(program: Program) -> None:
     assert not (program.folder / "new.txt").exists()
 
 
+@pytest.mark.slow
 def test_an_interrupt_in_a_slow_tool_cancels_the_turn(program: Program) -> None:
     with program.terminal(*FAST_DEMO, "-p", "/slow 600") as terminal:
         terminal.expect("→ Say nothing for 600 s")
@@ -138,6 +139,7 @@ def test_an_interrupt_in_a_slow_tool_cancels_the_turn(program: Program) -> None:
     assert terminal.shown.endswith("\n")
 
 
+@pytest.mark.slow
 def test_nobody_is_asked_what_a_rule_allows(program: Program) -> None:
     with program.terminal(*FAST_DEMO, "-p", "run date", "--allow", "Bash(date)") as terminal:
         assert terminal.ended() == 0

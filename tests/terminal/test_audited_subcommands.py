@@ -43,6 +43,7 @@ def actions(audit: Path) -> list[AuditRecord]:
     return [each for each in read_audit(audit) if each.kind == "action"]
 
 
+@pytest.mark.slow
 def test_each_verb_is_known_to_change_something_or_not(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

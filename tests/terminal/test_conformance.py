@@ -40,6 +40,7 @@ def test_an_agent_that_breaks_a_must_is_the_exit_status(program: Program) -> Non
     assert "see https://agentclientprotocol.com/protocol/v1/initialization" in told.stdout
 
 
+@pytest.mark.slow
 def test_an_agent_of_version_1_fails_the_handshake_of_version_2(program: Program) -> None:
     arguments = ("--acp-version", "2", "--only", "initialize", "--only", "insertion")
     told = program.run("conformance", "demo", *arguments, status=1).stdout

@@ -58,6 +58,7 @@ def exported(folder: Path, said: Sequence[Said]) -> str:
     return document.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_the_only_headings_are_who_speaks(seed: int, tmp_path: Path) -> None:
     random = Random(seed)

@@ -98,6 +98,7 @@ def test_text_says_nothing_on_standard_output_about_what_does_not_start(program:
     assert program.run(*odd("locked"), "-p", "go", status=1).stdout == ""
 
 
+@pytest.mark.slow
 def test_a_dash_is_the_prompt_on_standard_input(program: Program) -> None:
     done = program.demo("-", stdin="read notes.txt:2")
     assert "second line" in done.stdout

@@ -201,6 +201,7 @@ def test_an_agent_can_be_told_what_was_said(program: Program) -> None:
         assert it.ended() == 0
 
 
+@pytest.mark.slow
 def test_a_stop_holds_back_what_was_typed_ahead_until_enter(program: Program) -> None:
     with talking(program) as it:
         it.line("/slow 600")
@@ -310,6 +311,7 @@ def test_ctrl_d_at_a_question_is_a_no_and_the_conversation_goes_on(program: Prog
     assert not (program.folder / "new.txt").exists()
 
 
+@pytest.mark.slow
 def test_commands_show_and_change_the_session(program: Program) -> None:
     with talking(program) as it:
         it.line("/help")
@@ -393,6 +395,7 @@ def test_an_agent_that_does_not_start_is_an_error(program: Program) -> None:
         assert it.ended() == 1
 
 
+@pytest.mark.slow
 def test_a_signal_ends_it_and_the_agent(program: Program) -> None:
     with talking(program) as it:
         it.line("/slow 600")
@@ -403,6 +406,7 @@ def test_a_signal_ends_it_and_the_agent(program: Program) -> None:
     assert psutil.wait_procs(agents, timeout=5)[1] == []
 
 
+@pytest.mark.slow
 def test_a_terminal_that_is_gone_ends_it(program: Program) -> None:
     with talking(program) as it:
         it.line("/flood 1000000")
@@ -411,6 +415,7 @@ def test_a_terminal_that_is_gone_ends_it(program: Program) -> None:
         assert it.process.wait(20) == 128 + signal.SIGHUP
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prompt", [[], ["-p", "run date"]])
 def test_a_terminal_that_is_gone_is_not_an_answer_of_its_user(
     program: Program, prompt: list[str]
@@ -454,6 +459,7 @@ def test_what_an_agent_does_by_itself_appears_above_a_new_prompt(program: Progra
     assert "· the agent continues by itself" in it.shown
 
 
+@pytest.mark.slow
 def test_output_that_is_no_terminal_has_no_escapes(program: Program) -> None:
     with program.terminal(*FAST_DEMO, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as it:
         it.line("read notes.txt:2")

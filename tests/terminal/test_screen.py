@@ -329,6 +329,7 @@ def test_a_terminal_that_is_gone_ends_it(program: Program) -> None:
     assert [each.title for each in records if each.kind == "action"] == ["prompt"]
 
 
+@pytest.mark.slow
 def test_an_agent_that_does_not_start_is_an_error(program: Program) -> None:
     with on_screen(program, *odd("locked")) as it:
         it.until_told("requires a login first: Log in first")

@@ -98,6 +98,7 @@ def test_those_of_all_folders_are_listed_when_asked_for(program: Program, file: 
     assert str(program.home) in program.run("sessions", "list", "--all").stdout
 
 
+@pytest.mark.slow
 def test_sessions_are_found_by_their_words_wherever_they_were(program: Program, file: Path) -> None:
     [one] = listed(program, "search", "WINDOW", "red")
     assert (one["session"], one["snippet"]) == ("abd-two", f"{ELSEWHERE} {ELSEWHERE}")
@@ -153,6 +154,7 @@ def test_one_is_deleted_and_the_audit_log_has_its_id(program: Program, file: Pat
     assert [one["session"] for one in listed(program, "--all")] == ["abd-two"]
 
 
+@pytest.mark.slow
 def test_what_was_deleted_is_not_in_the_file_after_a_vacuum(program: Program, file: Path) -> None:
     program.run("sessions", "delete", "abc")
     assert " now\n" in program.run("sessions", "vacuum").stdout

@@ -84,6 +84,7 @@ def test_one_is_gone_on_with_and_stored_again(program: Program, url: str) -> Non
     assert one["turns"] == 2
 
 
+@pytest.mark.slow
 def test_a_store_that_somebody_writes_can_be_read_and_not_written(
     program: Program, url: str
 ) -> None:

@@ -336,6 +336,7 @@ def test_doctor_waits_no_longer_than_its_limit(program: Program) -> None:
     assert (found["ok"], found["timed_out"]) == (False, True)
 
 
+@pytest.mark.slow
 def test_doctor_says_what_is_wrong(program: Program) -> None:
     done = program.run("doctor", *odd("locked"), status=1)
     assert "requires a login first: Log in first (" in done.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import trio
 import trio.testing
 
@@ -65,6 +66,7 @@ async def test_of_a_long_session_the_newest_rows_are_kept_without_their_lines() 
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 async def test_nothing_listens_once_it_is_over() -> None:
     async with session_with(chatter) as (session, _):
         await session.run("once")

@@ -72,6 +72,7 @@ async def test_a_subscriber_comes_whenever_it_likes_and_ends_with_the_session() 
     assert [r async for r in session.trace()] == []
 
 
+@pytest.mark.slow
 async def test_while_nobody_listens_nothing_is_called() -> None:
     async with session_with(chatter) as (session, _):
         await session.run("once")

@@ -259,6 +259,7 @@ async def test_a_closed_hub_listens_to_its_runtime_no_more(autojump_clock: MockC
         assert stage.runtime._register._listeners == set()
 
 
+@pytest.mark.slow
 async def test_how_long_a_snapshot_is_waited_for_does_not_grow_with_the_session(
     autojump_clock: MockClock,
 ) -> None:

@@ -312,6 +312,7 @@ MOST_BYTES = 6 * 5 * 8192 + 4096
 """Four previews, and one more that was begun; a character takes up to six bytes."""
 
 
+@pytest.mark.slow
 @given(tools, texts, st.lists(blocks, max_size=2))
 @settings(max_examples=10, deadline=None)
 def test_any_item_is_bounded_in_bytes_and_can_be_completed(

@@ -28,6 +28,7 @@ async def test_who_looks_sees_what_is_said_from_then_on(autojump_clock: MockCloc
         assert rows[-1]["what"] == "answer to session/prompt"
 
 
+@pytest.mark.slow
 async def test_nothing_listens_before_anybody_looks_and_once_nobody_does(
     autojump_clock: MockClock,
 ) -> None:

@@ -105,6 +105,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(values)
 def test_any_json_gives_a_message_or_that_error(value: Any) -> None:
     try:
