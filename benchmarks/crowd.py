@@ -299,7 +299,7 @@ def turn(agent: Path, prompt: str, viewers: int, seed: int) -> dict[str, Any]:
     return out
 
 
-def compare(name: str, *, rounds: int, viewers: int, quick: bool) -> bool:
+def compare(name: str, *, rounds: int, viewers: int, quick: bool, rows: str | None) -> bool:
     """Run one kind of turn, print what came out; whether that is good enough."""
     agent = lab.build_agent()
     size = (QUICK if quick else SIZES)[name]
@@ -313,7 +313,8 @@ def compare(name: str, *, rounds: int, viewers: int, quick: bool) -> bool:
     def both(key: str, digits: int = 3) -> str:
         return f"{median(alone, key):.{digits}f} -> {median(crowded, key):.{digits}f}"
 
-    longer = statistics.median(crowd["wall"] / none["wall"] for none, crowd in pairs)
+    times = [crowd["wall"] / none["wall"] for none, crowd in pairs]
+    longer = statistics.median(times)
     held = median(crowded, "held")
     frames, snapshots = median(crowded, "frames"), median(crowded, "snapshots")
     print(
@@ -326,12 +327,17 @@ def compare(name: str, *, rounds: int, viewers: int, quick: bool) -> bool:
         f"  for each viewer     {frames:.0f} frames, {snapshots:.1f} of them snapshots\n"
         f"  for all together    {median(crowded, 'mb'):.0f} MB"
     )
+    what = f"{size:,} updates, {name}, before {viewers} viewers"
+    lab.keep(rows, "crowd", f"{what}: the turn, times as long", times, SLOWER)
+    more = [out["held"] for out in crowded]
+    lab.keep(rows, "crowd", f"{what}: memory, MB more", more, HELD)
     return longer <= SLOWER and held <= HELD
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rows", help=lab.ROWS)
     parser.add_argument("--viewers", type=int, default=200)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", choices=TURNS, help="one of the two kinds of turns")

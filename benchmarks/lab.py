@@ -6,11 +6,13 @@ are those of the dependency group `bench` in `pyproject.toml`, and those of `pac
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -21,6 +23,23 @@ PEERS = {
     "broadcast": "websockets",
 }
 """The Python SDK of each protocol, and what a crowd of viewers is compared with."""
+
+
+ROWS = "a file to which the figures are added as lines of JSON"
+
+
+def keep(
+    rows: str | None,
+    benchmark: str,
+    figure: str,
+    values: Sequence[float],
+    at_most: float | None = None,
+) -> None:
+    """Add a figure, as it was in each round, to the file of `--rows`."""
+    if rows is not None:
+        row = {"benchmark": benchmark, "figure": figure, "values": values, "at_most": at_most}
+        with Path(rows).open("a") as file:
+            file.write(json.dumps(row) + "\n")
 
 
 def build_agent() -> Path:

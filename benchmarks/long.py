@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import msgspec
 
+import lab
 from agentrt import Limits
 from agentrt._core.model.content import Text
 from agentrt._core.model.events import (
@@ -73,6 +74,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--events", type=int, nargs="+", default=[1000, 1_000_000])
     parser.add_argument("--rounds", type=int, default=31)
+    parser.add_argument("--rows", help=lab.ROWS)
     asked = parser.parse_args()
     logs = {events: session(events) for events in asked.events}
 
@@ -103,7 +105,9 @@ def main() -> None:
         for events, each in took.items():
             size = len(first(logs[events])) if name == "snapshot" else 0
             told = f", {size} bytes" if size else ""
-            print(f"{events:>9} events, {name}: {statistics.median(each) * 1000:.3f} ms{told}")
+            each_ms = [took_s * 1e3 for took_s in each]
+            print(f"{events:>9} events, {name}: {statistics.median(each_ms):.3f} ms{told}")
+            lab.keep(asked.rows, "long", f"{events:,} events: {name}, ms", each_ms)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,14 @@ CONTESTANTS = {
     "typescript": "TypeScript SDK",
 }
 
+ALONE = {
+    "pauses": "Pauses, and readers that only iterate",
+    "crowd": "Before a crowd of viewers",
+    "long": "Long sessions, for a viewer that comes to them",
+    "store": "With a store in SQLite",
+}
+"""Benchmarks of agentrt alone (`benchmarks/NAME.py`), and what is measured."""
+
 Round = dict[str, Out]
 """What each contestant printed in one round."""
 
@@ -34,8 +42,9 @@ INTRODUCTION = """\
 # Speed
 
 This page compares agentrt with the SDKs of the two protocols, on pipes, with a scripted agent and
-without a model. `nox -s bench -- --page` measures everything and writes the page; the raw rows are
-in `benchmarks/rows.jsonl`, and `benchmarks/README.md` describes the method.
+without a model; at its end is what nobody else does. `nox -s bench -- --page` measures everything
+and writes the page; the raw rows are in `benchmarks/rows.jsonl`, and `benchmarks/README.md`
+describes the method.
 
 - **agentrt**: through its public interface, with the event log.
 - **Python SDK**, **TypeScript SDK**: the SDK of each protocol in that language.
@@ -110,7 +119,11 @@ def rows_of(workload: Workload, protocol: str, rounds: list[Round]) -> Iterator[
 def page(machine: str, rows: list[dict[str, Any]]) -> str:
     """The page. `machine` describes where the rows were measured."""
     rounds: dict[tuple[str, str], dict[int, Round]] = {}
+    alone: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
+        if "benchmark" in row:
+            alone.setdefault(row["benchmark"], []).append(row)
+            continue
         of_workload = rounds.setdefault((row["workload"], row["protocol"]), {})
         of_workload.setdefault(row["round"], {})[row["contestant"]] = row["out"]
     parts = [INTRODUCTION, f"Measured on {machine}.", "## Figures"]
@@ -122,6 +135,10 @@ def page(machine: str, rows: list[dict[str, Any]]) -> str:
         }
         if measured:
             parts += _section(workload, measured)
+    if alone:
+        parts.append("## agentrt alone")
+    for name, measures in alone.items():
+        parts += [f"### {ALONE[name]}", "\n".join(_alone(measures))]
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
 
@@ -162,6 +179,22 @@ def _targets(workload: Workload, measured: dict[str, list[Round]]) -> Iterator[s
             f" {'at least' if figure.rate else 'at most'} {number(target.bound)}"
             f" ({'held' if held else 'missed'})"
         )
+
+
+def _alone(rows: list[dict[str, Any]]) -> Iterator[str]:
+    yield "| | median | lowest to highest | wanted at most |"
+    yield "|---|---|---|---|"
+    for row in rows:
+        values, wanted = row["values"], ""
+        if row["at_most"] is not None:
+            wanted = f"{number(row['at_most'])} ({'held' if holds(row) else 'missed'})"
+        spread = f"{number(min(values))} to {number(max(values))}"
+        yield f"| {row['figure']} | {number(statistics.median(values))} | {spread} | {wanted} |"
+
+
+def holds(row: dict[str, Any]) -> bool:
+    """Whether a figure of agentrt alone is within its bound."""
+    return row["at_most"] is None or statistics.median(row["values"]) <= row["at_most"]
 
 
 def write(machine: str, rows: list[dict[str, Any]]) -> None:

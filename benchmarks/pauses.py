@@ -27,6 +27,8 @@ from typing import Any
 
 import trio
 
+import lab
+
 CASES: dict[str, list[tuple[str, int, int]]] = {
     "many": [(p, 100, 3000) for p in ("acp", "claude")],
     "long": [(p, 1, 300_000) for p in ("acp", "claude")],
@@ -35,6 +37,19 @@ CASES: dict[str, list[tuple[str, int, int]]] = {
 """Protocol, sessions, and updates in the turn of each."""
 
 SHORT_TURNS = 5000
+
+TITLES = {
+    "gc_ms": "longest garbage collection, ms",
+    "step_ms": "longest step of a task, ms",
+    "behind": "events that the reader fell behind, at most",
+    "cpu_us": "CPU a message, µs",
+}
+WANTED: dict[str, dict[str, float | None]] = {
+    "many": {"gc_ms": 20, "step_ms": None},
+    "long": {"gc_ms": 20, "step_ms": None, "behind": 2000},
+    "growth": {"cpu_us": 7},
+}
+"""The figures of each case for the page, with bounds."""
 
 
 class Steps(trio.abc.Instrument):
@@ -122,6 +137,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--against", help="the Python of another environment")
     parser.add_argument("--freeze", action="store_true", help="freeze what the start leaves")
+    parser.add_argument("--rows", help=lab.ROWS)
     parser.add_argument("--measure", nargs=4, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.measure:
@@ -129,8 +145,6 @@ def main() -> None:
         figures = measure(program, protocol, int(count), int(updates), freeze=asked.freeze)
         print(json.dumps(figures))
         return
-    import lab
-
     folder = lab.build_agent()
     pythons = [sys.executable, *([asked.against] if asked.against else [])]
     for name in asked.only.split(","):
@@ -148,6 +162,12 @@ def main() -> None:
                 medians = [statistics.median(row[figure] for row in rows[p]) for p in pythons]
                 ratio = f"  x {medians[0] / (medians[1] or 1):.2f}" if asked.against else ""
                 print(f"  {figure:8} {'  '.join(f'{each:12.2f}' for each in medians)}{ratio}")
+            sessions = f"{count} sessions with " if count > 1 else ""
+            what = f"{sessions}{updates:,} updates in a turn, {protocol}"
+            what += ", after gc.freeze" * asked.freeze
+            for figure, bound in WANTED[name].items():
+                values = [row[figure] for row in rows[sys.executable]]
+                lab.keep(asked.rows, "pauses", f"{what}: {TITLES[figure]}", values, bound)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@
 Rounds are interleaved, each contestant once a round and in a process of its own. Shown are medians;
 ratios are taken inside a round first, and that to "the best peer" is to the peer that was best in
 the round. Hosts run on one processor and agents on the others, unless `--no-pin` is given. With
-`--page`, the figures also become the page in the documentation (`page.py`), with their raw rows.
-The exit code is 1 when a target was missed.
+`--page`, agentrt is also measured alone (`ALONE`), and all figures become the page in the
+documentation (`page.py`), with their raw rows. The exit code is 1 when a target was missed.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import lab
 import page
@@ -36,6 +38,18 @@ SCRIPTS = {
     "python": "{protocol}_py.py",
     "typescript": "{protocol}_ts.mjs",
 }
+
+
+ALONE = (
+    ("pauses.py", "--only", "many,long,growth"),
+    ("pauses.py", "--only", "long", "--freeze"),
+    ("crowd.py",),
+    ("long.py",),
+    ("store.py",),
+)
+"""What agentrt is measured at without others, for the page."""
+SMALLER = ("crowd.py", "store.py")
+"""Those that have a quick form."""
 
 
 class Bench:
@@ -160,6 +174,12 @@ def judge(workload: Workload, target: Target, rounds: list[Round]) -> tuple[str,
     return "PASS" if good else "FAIL", f"{claim}: {number(got)}, {wanted}"
 
 
+def judge_alone(row: dict[str, Any]) -> tuple[str, str]:
+    """The same for a figure of agentrt alone."""
+    reason = f"{row['figure']}: {number(median(row['values']))}, at most {number(row['at_most'])}"
+    return "PASS" if page.holds(row) else "FAIL", reason
+
+
 def machine() -> str:
     """Where and when this is measured."""
     size = "quick, " if "--quick" in sys.argv else ""
@@ -174,6 +194,17 @@ def machine() -> str:
         f"{time.strftime('%-d %B %Y')} ({size}Python {platform.python_version()},"
         f" {processors} processors, load averages {shown}){busy}"
     )
+
+
+def alone(*, quick: bool) -> list[dict[str, Any]]:
+    """Run the benchmarks of agentrt alone, and read the rows of their figures."""
+    with tempfile.NamedTemporaryFile("r", suffix=".jsonl") as rows:
+        for name, *arguments in ALONE:
+            arguments += ["--quick"] * (quick and name in SMALLER)
+            print(f"\n=== {' '.join([name, *arguments])}", flush=True)
+            script = Path(__file__).with_name(name)
+            subprocess.run([sys.executable, script, "--rows", rows.name, *arguments])
+        return [json.loads(line) for line in rows]
 
 
 def pin() -> None:
@@ -201,8 +232,10 @@ def main() -> int:
     parser.add_argument("--no-pin", action="store_true", help="let the kernel place host and agent")
     parser.add_argument("--page", action="store_true", help="write the page of the documentation")
     arguments = parser.parse_args()
+    everywhere = os.sched_getaffinity(0) if hasattr(os, "sched_setaffinity") else set()
     if not arguments.no_pin:
         pin()
+    where = machine()  # before anything runs: its load is none of ours
     chosen = arguments.workloads.split(",")
     bench = Bench(
         quick=arguments.quick,
@@ -223,7 +256,11 @@ def main() -> int:
         targets = [target for target in workload.targets if target.protocol in rounds]
         verdicts += [judge(workload, target, rounds[target.protocol]) for target in targets]
     if arguments.page:
-        page.write(machine(), rows)
+        if everywhere:
+            os.sched_setaffinity(0, everywhere)  # these place their processes themselves
+        more = alone(quick=arguments.quick)
+        page.write(where, rows + more)
+        verdicts += [judge_alone(row) for row in more if row["at_most"] is not None]
     print()
     for verdict, reason in verdicts:
         print(f"{verdict}  {reason}")

@@ -33,6 +33,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import lab
+
 HERE = Path(__file__).parent
 
 Out = dict[str, float]
@@ -137,7 +139,7 @@ class Child:
         import agentrt
 
         if store is not None:
-            options["journal"] = store
+            options["store"] = store
         async with agentrt.open_session(self.program, cwd="/", **options) as session:
             yield session
 
@@ -315,7 +317,7 @@ class Child:
 
 def watch(log: Any, waits: list[float]) -> None:
     """Note how long each batch takes from the log to those who read it."""
-    keeper, shown, put = log.keeper, log.shown, log.keeper.put
+    persister, shown, put = log.persister, log.shown, log.persister.put
     logged: list[tuple[int, float]] = []
 
     def noted(first: int, events: list[Any], size: int) -> None:
@@ -327,7 +329,7 @@ def watch(log: Any, waits: list[float]) -> None:
         while logged and logged[0][0] <= shown.seq:
             waits.append(now - logged.pop(0)[1])
 
-    keeper.put = noted
+    persister.put = noted
     shown.listen(seen)
 
 
@@ -522,6 +524,7 @@ def main() -> int:
     parser.add_argument("--folder", help="where the store's files are")
     parser.add_argument("--agentrt", action="append", default=[], help="a build to compare with")
     parser.add_argument("--postgres", metavar="URL", help="a server to measure, too")
+    parser.add_argument("--rows", help=lab.ROWS)
     parser.add_argument("--child", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.child is not None:
@@ -532,8 +535,6 @@ def main() -> int:
         parser.error(f"there is no work {', '.join(unknown)}: {', '.join(WORKS)}")
     if "schema=" in (asked.postgres or ""):
         parser.error("each work has a schema of its own: leave `schema=` out of the URL")
-    import lab
-
     agent = lab.build_agent()
     here = Build("this one", sys.executable, None)
     builds = [here, *map(build, asked.agentrt)]
@@ -589,6 +590,8 @@ def main() -> int:
                 f" {'× ' if target.ratio else ''}{statistics.median(values):.2f} ({spread}),"
                 f" at most {target.bound:g}"
             )
+            than = ", times that without a store" if target.ratio else ""
+            lab.keep(asked.rows, "store", f"{target.title}{than}", values, target.bound)
     return missed
 
 
