@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, TypeVar
@@ -55,7 +55,8 @@ class bare_errors:
         finally:
             # The group adds no information; chaining to it would only repeat the error.
             error.__context__ = context
-            del error, errors, context, raised
+            # The error refers to this frame, which must not refer to it in return.
+            del error, errors, context, raised, traceback
 
 
 def only_cancelled(error: BaseException) -> bool:
@@ -65,21 +66,25 @@ def only_cancelled(error: BaseException) -> bool:
     return isinstance(error, trio.Cancelled)
 
 
-class LazyExitStack:
-    """An `AsyncExitStack` that is created when it is first used: most sessions need none."""
+class ExitStack:
+    """Blocks that are left with this one, as `contextlib.AsyncExitStack`.
 
-    __slots__ = ("_stack",)
+    An error that leaves it is freed without the garbage collector: no frame that the error refers
+    to refers to it in return.
+    """
+
+    __slots__ = ("_blocks",)
 
     def __init__(self) -> None:
-        self._stack: AsyncExitStack | None = None
+        self._blocks: tuple[AbstractAsyncContextManager[Any], ...] = ()
 
     async def enter_async_context(self, block: AbstractAsyncContextManager[T]) -> T:
         """Enter a block, which is left with the stack's."""
-        if self._stack is None:
-            self._stack = AsyncExitStack()
-        return await self._stack.enter_async_context(block)
+        entered = await block.__aenter__()
+        self._blocks = (*self._blocks, block)
+        return entered
 
-    async def __aenter__(self) -> LazyExitStack:
+    async def __aenter__(self) -> ExitStack:
         return self
 
     async def __aexit__(
@@ -87,10 +92,38 @@ class LazyExitStack:
         kind: type[BaseException] | None,
         raised: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool | None:
-        if self._stack is None:
-            return None
-        return await self._stack.__aexit__(kind, raised, traceback)  # noqa: ASYNC102
+    ) -> bool:
+        """Leave the blocks, the last one first, each with the error that comes from the others."""
+        error = raised
+        try:
+            while self._blocks:
+                *rest, block = self._blocks
+                self._blocks = tuple(rest)
+                try:
+                    if await _leave(block, error):
+                        error = None
+                except BaseException as other:
+                    error = other
+            if error is None or error is raised:
+                return error is None
+            context = error.__context__
+            try:
+                raise error
+            finally:
+                error.__context__ = context
+                del context
+        finally:
+            del error, raised, traceback
+
+
+async def _leave(block: AbstractAsyncContextManager[Any], error: BaseException | None) -> Any:
+    """Leave a block with this error, if there is one. Returns true to suppress it."""
+    try:
+        if error is None:
+            return await block.__aexit__(None, None, None)
+        return await block.__aexit__(type(error), error, error.__traceback__)
+    finally:
+        del error
 
 
 class ServiceNursery:
@@ -205,9 +238,12 @@ class open_service_nursery:
         raised: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool | None:
-        async with bare_errors():  # noqa: ASYNC102
-            self._services.cancel()
-            return await self._manager.__aexit__(kind, raised, traceback)  # noqa: ASYNC102
+        try:
+            async with bare_errors():  # noqa: ASYNC102
+                self._services.cancel()
+                return await self._manager.__aexit__(kind, raised, traceback)  # noqa: ASYNC102
+        finally:
+            del raised, traceback  # an error that leaves refers to this frame
 
 
 TICK_S: Final = 5.0

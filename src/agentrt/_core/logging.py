@@ -47,7 +47,7 @@ _current: ContextVar[LogScope | None] = ContextVar("agentrt.log", default=None)
 class LogScope:
     """A session, or one of its turns, as the subject of log records."""
 
-    __slots__ = ("_env", "_log", "_of_turn", "_redaction", "_session", "agent", "turn")
+    __slots__ = ("_hides", "_log", "_of_turn", "agent", "turn")
 
     def __init__(
         self,
@@ -55,17 +55,15 @@ class LogScope:
         agent: str,
         env: Callable[[], Mapping[str, str]] = dict,
         turn: str | None = None,
-        session: LogScope | None = None,
+        hides: _LazyRedaction | None = None,
     ) -> None:
-        """`env`: the environment of the agent, which may contain secrets. `session`: for the scope
-        of a turn, that of its session, with which it shares the redaction.
+        """`env`: the environment of the agent, which may contain secrets. `hides`: for the scope
+        of a turn, the redaction of its session.
         """
         self.agent: str = agent
         self.turn: str | None = turn
         self._log = log
-        self._env = env
-        self._session = session
-        self._redaction: Redaction | None = None
+        self._hides = _LazyRedaction(env) if hides is None else hides
         self._of_turn: LogScope | None = None
         """The scope that `of` returned last."""
 
@@ -75,9 +73,8 @@ class LogScope:
             return self
         scope = self._of_turn
         if scope is None or scope.turn != turn:
-            self._of_turn = scope = LogScope(
-                self._log, self.agent, self._env, turn, self._session or self
-            )
+            scope = LogScope(self._log, self.agent, turn=turn, hides=self._hides)
+            self._of_turn = scope
         return scope
 
     @property
@@ -91,11 +88,7 @@ class LogScope:
     @property
     def redaction(self) -> Redaction:
         """The redaction of secrets in the environments of this process and the agent."""
-        if self._session is not None:
-            return self._session.redaction
-        if self._redaction is None:
-            self._redaction = _redaction({**os.environ, **self._env()})
-        return self._redaction
+        return self._hides.made()
 
     def enter(self) -> None:
         """Make this the scope of the current context."""
@@ -128,6 +121,22 @@ class LogScope:
         if _session.isEnabledFor(level):
             with self.of(turn).entered():
                 _session.log(level, message, *args, exc_info=exc_info, extra=more, stacklevel=2)
+
+
+class _LazyRedaction:
+    """The redaction of a session, made when it is first needed. Its scopes share it."""
+
+    __slots__ = ("_env", "_made")
+
+    def __init__(self, env: Callable[[], Mapping[str, str]]) -> None:
+        self._env = env
+        self._made: Redaction | None = None
+
+    def made(self) -> Redaction:
+        """Return the redaction."""
+        if self._made is None:
+            self._made = _redaction({**os.environ, **self._env()})
+        return self._made
 
 
 class _Entered:

@@ -215,6 +215,7 @@ class Hub:
             viewer.end(CloseCode.SHUTDOWN, reason)
         for stop in (*self._stop_listening, *self._listening.values()):
             stop()
+        self._stop_listening = []
         # Commands that were received earlier may still run, and drop sessions without viewers.
         self._listening = dict.fromkeys(self._listening, lambda: None)
         self.live_traces.close()

@@ -4,6 +4,8 @@ read.
 
 from __future__ import annotations
 
+import weakref
+
 import trio
 from trio_websocket import ConnectionClosed, WebSocketConnection
 from wsproto import ConnectionType, WSConnection
@@ -73,11 +75,12 @@ class WebSocket(ViewerConnection):
         role: Role | None,
     ) -> None:
         size, rate = largest(limits, role), limits.ws_frames_per_s
+        me: WebSocket = weakref.proxy(self)  # the wire must not keep it
         self._wire = Wire(
             stream,
             rest,
             meter=Meter(size, Bucket(rate, 2 * rate)),
-            refused=self.refuse,
+            refused=lambda refusal: me.refuse(refusal),
             write_timeout_s=limits.ws_write_timeout_s,
         )
         self._socket = Socket(self._wire, handshake, size)

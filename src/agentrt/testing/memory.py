@@ -303,10 +303,13 @@ class AgentSide(Generic[P]):
         while the script is busy. When the block is left, reading stops.
         """
         agent = cls(process, **options)
-        async with bare_errors(), trio.open_nursery() as nursery:
-            nursery.start_soon(agent._read)
-            yield agent
-            nursery.cancel_scope.cancel()
+        try:
+            async with bare_errors(), trio.open_nursery() as nursery:
+                nursery.start_soon(agent._read)
+                yield agent
+                nursery.cancel_scope.cancel()
+        finally:
+            agent.prompt = None  # it refers to the agent
 
     async def _read(self) -> None:
         """Read the host's messages until the end of the input; each is recorded and handled."""

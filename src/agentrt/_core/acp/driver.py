@@ -27,6 +27,7 @@ written, because a cancel that overtakes its prompt would reach an idle agent.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -181,6 +182,7 @@ class AcpDriver:
         """
         if self._handshake is not None:
             raise LocalProtocolError("already started")
+        me: AcpDriver = weakref.proxy(self)  # the handshake must not keep it
         self._handshake = AcpHandshake(
             self._channel,
             opening,
@@ -193,8 +195,8 @@ class AcpDriver:
             fork_at=self._fork_at,
             meta=self._meta,
             version=self._version,
-            negotiated=self._negotiated,
-            started=self._started,
+            negotiated=lambda wire: me._negotiated(wire),
+            started=lambda: me._started(),
         )
         self._handshake.begin()
         return self._channel.take()
@@ -373,6 +375,7 @@ class AcpDriver:
         self._receive_lines(self._lines.end())
         self._receive_long()
         self._channel.oversized(self._lines)
+        self._channel.close()
         return self._channel.take()
 
     def _receive_long(self) -> None:

@@ -21,6 +21,7 @@ else leniently, field by field (`_notified`).
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -137,7 +138,10 @@ class CodexDriver:
         self._speech = CodexTranslator(self._channel)
         self._notices = CodexNotices(self._channel)
         self._agents = CodexAgents(self._channel)
-        self._requests = CodexRequests(self._channel, new_key, self._speech_in, extensions)
+        me: CodexDriver = weakref.proxy(self)  # its parts must not keep it
+        self._requests = CodexRequests(
+            self._channel, new_key, lambda thread: me._speech_in(thread), extensions
+        )
         self._spent = CodexTurnUsage()
         self._spent_so_far: Usage | None = None
         self._opening = Opening(cwd="")
@@ -158,6 +162,7 @@ class CodexDriver:
         if self._handshake is not None:
             raise LocalProtocolError("already started")
         self._opening = opening
+        me: CodexDriver = weakref.proxy(self)  # the handshake must not keep it
         self._handshake = CodexHandshake(
             self._channel,
             opening,
@@ -166,7 +171,7 @@ class CodexDriver:
             client=self._client,
             tools=self._tools,
             config=self._config,
-            started=self._started,
+            started=lambda thread: me._started(thread),
         )
         self._handshake.begin()
         return self._channel.take()
@@ -359,6 +364,9 @@ class CodexDriver:
         self._receive_lines(self._lines.end())
         self._receive_long()
         self._channel.oversized(self._lines)
+        self._channel.close()
+        for table in (self._take, self._notices.table, self._requests.table):
+            table.clear()  # nothing comes any more, and they refer to this object and its parts
         return self._channel.take()
 
     def _receive_long(self) -> None:

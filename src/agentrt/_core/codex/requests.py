@@ -80,7 +80,8 @@ class CodexRequests:
     ) -> None:
         """Create an empty set of requests.
 
-        `speech` returns the translator of a thread. `extensions`: further methods, which the host
+        `table` has the type and the handler of each request. `speech` returns the translator of a
+        thread. `extensions`: further methods, which the host
         serves. Raises `LocalProtocolError` for one
         that the driver serves itself.
         """
@@ -90,7 +91,7 @@ class CodexRequests:
         self._speech = speech
         self._open: dict[str, _OpenCodexRequest] = {}
         self._keys: dict[tuple[type, Id], str] = {}
-        self._take: dict[str, tuple[type[Struct] | Any, Callable[[JsonRpcRequest, Any], None]]] = {
+        self.table: dict[str, tuple[type[Struct] | Any, Callable[[JsonRpcRequest, Any], None]]] = {
             "item/commandExecution/requestApproval": (
                 wire.CommandExecutionRequestApprovalParams,
                 self._command,
@@ -106,7 +107,7 @@ class CodexRequests:
             "item/tool/requestUserInput": (wire.ToolRequestUserInputParams, self._questions),
             "item/tool/call": (wire.DynamicToolCallParams, self._tool),
         }
-        for method in {*self._take, ELICITATION} & self._extensions:
+        for method in {*self.table, ELICITATION} & self._extensions:
             raise LocalProtocolError(f"{method} is served by agentrt itself")
 
     def received(self, request: JsonRpcRequest, thread: str | None, *, stopping: bool) -> None:
@@ -130,8 +131,8 @@ class CodexRequests:
                 else wire.UrlMcpServerElicitationRequest
             )
             take: Callable[[JsonRpcRequest, Any], None] = self._elicit
-        elif method in self._take:
-            kind, take = self._take[method]
+        elif method in self.table:
+            kind, take = self.table[method]
         else:
             self._channel.notice(
                 "info",

@@ -12,6 +12,7 @@ Items, permission requests and turns are opened and closed only here. The rules:
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from operator import gt, is_
 from typing import Any, Final
@@ -138,7 +139,7 @@ class Conversation:
         self.life: ProcessLife = ProcessLife.STARTING
         """The process's life cycle. The phase is derived from it and the turn."""
         self.error: ErrorInfo | None = None
-        self.items: Items = Items(log, self.new_id, self._admit)
+        self.items: Items = Items(log, weakref.proxy(self))
         self.keep_replay: bool = True
         self._now = now
         self._clock = clock
@@ -303,7 +304,7 @@ class Conversation:
             self._running().apply(TurnMachineInput.ASK)
         return item
 
-    def _admit(self, replay: bool) -> bool:
+    def admit(self, replay: bool) -> bool:
         """Return True if content is shown.
 
         Begins an agent-started turn if the content needs one.

@@ -1,7 +1,7 @@
 """The visible content of a conversation: texts, tool calls and questions, opened and closed.
 
 `Items` keeps the open ones and appends the events. The conversation decides whether content is
-shown at all, and in which turn (`AdmitContent`).
+shown at all, and in which turn (`ItemsOwner.admit`).
 
 **Texts.** At most one text or thought grows per parent: the session itself (None) and each
 sub-agent. A piece with another kind, another message id or another origin (live or repeated) closes
@@ -120,32 +120,35 @@ class _OpenQuestion(Struct):
     decided: bool
 
 
-class AdmitContent(Protocol):
-    """Decides whether content is shown now.
+class ItemsOwner(Protocol):
+    """The conversation of the items."""
 
-    Begins an agent-started turn if the content needs one.
-    """
+    def new_id(self, kind: str, /) -> str:
+        """Return an id that is unique in the session, with this prefix."""
+        ...
 
-    def __call__(self, replay: bool, /) -> bool:
-        """Return True if content is shown now. `replay`: it repeats an earlier conversation."""
+    def admit(self, replay: bool, /) -> bool:
+        """Return True if content is shown now. `replay`: it repeats an earlier conversation.
+
+        Begins an agent-started turn if the content needs one.
+        """
         ...
 
 
 class Items:
     """The open items of a session's conversation."""
 
-    def __init__(self, log: Log, new_id: Callable[[str], str], admit: AdmitContent) -> None:
+    def __init__(self, log: Log, owner: ItemsOwner) -> None:
         """Create the items of a new conversation.
 
-        `new_id` makes ids that are unique in the session, with the given prefix. `admit` is asked
-        about content outside the usual case (`admits`).
+        `owner` is asked about content outside the usual case (`admits`).
         """
         self.turn: str | None = None
         """The id of the running turn; set by the conversation."""
         self.echoes: bool = False
         """True while user content from the agent only repeats the prompt that is already shown."""
         self.admits: bool = False
-        """True while content of the running turn needs no call of `AdmitContent`: the usual case.
+        """True while content of the running turn needs no `ItemsOwner.admit`: the usual case.
         """
         self.released: list[str] = []
         """Keys of questions that were closed by this class. The runtime stops their handlers and
@@ -157,8 +160,7 @@ class Items:
         """
         self._log = log
         self._append = log.append
-        self._new_id = new_id
-        self._admit = admit
+        self._owner = owner
         self._open_texts: dict[str | None, _OpenText] = {}
         self._calls: dict[str, _ShownCall] = {}
         self._open: dict[str, _ShownCall] = {}  # the calls that are not over, by item
@@ -297,7 +299,7 @@ class Items:
         """Return True if the effect is shown. A step of background work always is."""
         if effect.parent in self._detached and not effect.replay:
             return True
-        return self._admit(effect.replay)
+        return self._owner.admit(effect.replay)
 
     def _begin_text(
         self, parent: str | None, thought: bool, message: str | None, replay: bool
@@ -370,7 +372,7 @@ class Items:
             self.dropped["echo"] += 1
             return
         # After the end of a turn it is shown without one: a user's message is not work.
-        if not (live and self.turn is None) and not self._admit(effect.replay):
+        if not (live and self.turn is None) and not self._owner.admit(effect.replay):
             return
         self._close_text(None, "completed")
         self._show("user", effect.replay, content=effect.content, message=effect.message)
@@ -400,7 +402,7 @@ class Items:
 
         `outside`: the item belongs to no turn.
         """
-        id = self._new_id("i")
+        id = self._owner.new_id("i")
         outside = outside or replay or parent in self._detached
         item = Item(
             id=id,
@@ -425,7 +427,7 @@ class Items:
 
     def tool_called(self, effect: ToolCalled) -> None:
         """Open, change or close the item of a tool call."""
-        if effect.replay and not self._admit(True):
+        if effect.replay and not self._owner.admit(True):
             return
         call = self._calls.get(effect.id)
         if call is not None and not effect.opens and not self._belongs(call, effect.replay):
@@ -598,7 +600,7 @@ class Items:
         The answer is `cancelled` in that case. `decided`: the question will be resolved in the same
         step.
         """
-        if not effect.background and not self.admits and not self._admit(False):
+        if not effect.background and not self.admits and not self._owner.admit(False):
             if effect.tool_call is not None and effect.tool_call not in self._calls:
                 self._remember_hidden(effect.tool_call)
             return False
@@ -648,7 +650,7 @@ class Items:
         if not request.orphaned:
             request = structs.replace(
                 request,
-                request=self._new_id("o"),
+                request=self._owner.new_id("o"),
                 options=request.options and ORPHAN_OPTIONS,
                 expires=None,
                 background=True,

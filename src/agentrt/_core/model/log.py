@@ -109,11 +109,10 @@ class Log:
         """
         self.session = session
         self.epoch = epoch
-        self.shown: Log = self
-        """The log to read from: this one or, if a keeper takes the batches, the one it forwards
-        them to.
-        """
-        self._source = self
+        self._shown: Log | None = None
+        """The log that this one is read from, if a keeper takes the batches."""
+        self._source: Log | None = None
+        """The log that is read from this one, if any."""
         self.persister: Persister | None = None
         """Takes the batches, if set."""
         self._observers: list[Callable[[list[Event], int], None]] = []
@@ -137,6 +136,13 @@ class Log:
         """
         self._lossless: frozenset[Cursor] = frozenset()  # seldom any
         self._wakers: tuple[Callable[[], None], ...] = ()
+
+    @property
+    def shown(self) -> Log:
+        """The log to read from: this one or, if a keeper takes the batches, the one it forwards
+        them to.
+        """
+        return self if self._shown is None else self._shown
 
     @property
     def seq(self) -> int:
@@ -196,8 +202,14 @@ class Log:
         self._events, self._first = [], self._seq + 1
         self._batches.clear()
         self._weighed = self._bytes = 0
-        self.shown = shown
+        self._shown = shown
         shown._source = self
+
+    def stop_persisting(self) -> None:
+        """Give no more batches to the keeper."""
+        self.persister = None
+        if self._shown is not None:
+            self._shown._source = None
 
     def extend(self, events: list[Event], size: int) -> None:
         """Append a whole batch, made of messages of `size` bytes, and publish it."""
@@ -283,7 +295,7 @@ class Log:
         The default is the last event, whether or not it is shown yet. Raises `EventsExpired` if
         that position is not kept.
         """
-        newest = self._source.seq
+        newest = self.seq if self._source is None else self._source.seq
         start = newest if after is None else after
         if start < self._first - 1 or start > newest:
             raise EventsExpired(start)

@@ -140,6 +140,7 @@ class Tap:
         self.closed = True
         for sink in self._sinks:
             sink.end()
+        self._processes.clear()  # they refer to this object
 
 
 class ProcessTap:

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import trio
 from msgspec import structs
 
-from ..._base.nesting import bare_errors
+from ..._base.nesting import ExitStack, bare_errors
 from ..._version import __version__
 from ..acp.driver import AcpDriver
 from ..acp.messages import Implementation, client_capabilities
@@ -120,7 +120,7 @@ def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
 
         The services live as long as the session, thus longer than each of its processes.
         """
-        async with AsyncExitStack() as stack:
+        async with ExitStack() as stack:
             serve_extensions(host, session, offer)
             run = ""
             serves_programs = offer.terminals is True or offer.tools or offer.servers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 from msgspec import structs
 
-from ..._base.nesting import LazyExitStack
+from ..._base.nesting import ExitStack
 from ..agents import Agent
 from ..claude.checks import with_checks
 from ..claude.command import build_command
@@ -121,15 +121,12 @@ def set_up_claude(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup
         The earlier turns of a resumed session are read from its transcript, because Claude Code
         does not send them.
         """
-        async with LazyExitStack() as stack:
+        async with ExitStack() as stack:
             tool_servers: list[InProcessServer] = [*await relays(host, offer, stack)]
             if offer.tools:
                 tool_servers.append(tool_server(host, session, offer))
             if tool_servers:
-                connections = {
-                    server.name: server.connect(partial(_notify, host, server.name))
-                    for server in tool_servers
-                }
+                connections = await stack.enter_async_context(_connected(host, tool_servers))
                 host.provide("mcp", partial(_serve_mcp, host, connections))
             if hooks is not None:
                 serve_hook = hooks.serve
@@ -181,6 +178,21 @@ def _hook_table(offer: Offer) -> HookTable | None:
     from ..tools.extensions import HookTable
 
     return HookTable(offer.hooks)
+
+
+@asynccontextmanager
+async def _connected(
+    host: SessionHost, servers: Iterable[InProcessServer]
+) -> AsyncIterator[dict[str, InProcessConnection]]:
+    """Connect Claude to the servers, by their names, until the end of the block."""
+    connections = {
+        server.name: server.connect(partial(_notify, host, server.name)) for server in servers
+    }
+    try:
+        yield connections
+    finally:
+        for connection in connections.values():
+            connection.close()
 
 
 async def _serve_mcp(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from ..._base.nesting import LazyExitStack
+from ..._base.nesting import ExitStack
 from ..._version import __version__
 from ..agents import Agent
 from ..codex.driver import CodexDriver
@@ -89,7 +89,7 @@ def set_up_codex(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
     @asynccontextmanager
     async def around_session(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
         """Serve the tools: over Codex's own pipes, or in a resumed thread by an MCP server."""
-        async with LazyExitStack() as stack:
+        async with ExitStack() as stack:
             serve_extensions(host, session, offer)
             servers = list(opening.mcp_servers)
             tool_servers: list[InProcessServer] = [*await relays(host, offer, stack)]

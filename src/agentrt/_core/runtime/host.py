@@ -67,7 +67,7 @@ class Host:
 
         def release() -> None:
             """Remove the session from the lists and end `follow`; it stays open."""
-            self._stop_listening()
+            self._stop_noting()
             self._register.remove(self)
             self.scope.cancel()
 
@@ -83,6 +83,11 @@ class Host:
         self._stop_listening = session.log.listen(self._noting_activity(session.log))
         if self.tenant:
             host_of(session).limit_rate(self._register.rate_limit(self.tenant))
+
+    def _stop_noting(self) -> None:
+        """Stop recording the activity. The listener refers to this object, so it is dropped."""
+        self._stop_listening()
+        self._stop_listening = lambda: None
 
     def _noting_activity(self, log: Log) -> Callable[[], None]:
         """Return a listener that records the time when a turn starts or ends, or a question is
@@ -221,7 +226,7 @@ class Host:
             logger.exception("the session %s broke", self.session.id)
         finally:
             if opened:
-                self._stop_listening()
+                self._stop_noting()
             if opened and host_of(self.session).unloaded:
                 self._register.unloaded(self)
             elif opened:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Final, TypeVar, cast
@@ -18,7 +18,7 @@ from uuid import UUID
 
 from msgspec import Struct, field
 
-from ..._base.nesting import LazyExitStack
+from ..._base.nesting import ExitStack
 from ..agents import Agent
 from ..errors import LocalProtocolError
 from ..limits import Limits
@@ -231,7 +231,7 @@ def connection(
         """
         command, env = program(opening)
         hidden: Sequence[str] = ()
-        async with LazyExitStack() as stack:
+        async with ExitStack() as stack:
             if offer.project is not None:
                 command = (*command, *offer.project.arguments)
                 entered = offer.project.entered(env, hides=offer.hides)
@@ -328,9 +328,7 @@ def _check_fetched(host: SessionHost, server: ToolServer, own: set[str]) -> None
         )
 
 
-async def relays(
-    host: SessionHost, offer: Offer, stack: AsyncExitStack | LazyExitStack
-) -> list[McpRelay]:
+async def relays(host: SessionHost, offer: Offer, stack: ExitStack) -> list[McpRelay]:
     """Serve the program's own MCP servers until the stack is closed."""
     if not offer.servers:
         return []

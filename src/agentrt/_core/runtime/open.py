@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 import trio
 from msgspec import Struct, structs
 
-from ..._base.nesting import LazyExitStack, open_service_nursery
+from ..._base.nesting import ExitStack, open_service_nursery
 from ..errors import LocalProtocolError
 from ..limits import Limits
 from ..model.content import JsonObject
@@ -143,7 +143,7 @@ async def open_session(
         )
         opening = structs.replace(opening, worktree=tree)
     async with (
-        LazyExitStack() as stack,
+        ExitStack() as stack,
         await _opened(stack, found, opening, given, trace, store) as session,
     ):
         yield session
@@ -230,7 +230,7 @@ async def reopen_session(
         opening = structs.replace(opening, roots=beside)
     trace = options.get("trace")
     async with (
-        LazyExitStack() as stack,
+        ExitStack() as stack,
         await _opened(stack, found, opening, given, trace, service, again) as session,
     ):
         yield session
@@ -296,7 +296,7 @@ def _checked(agent: Agent, options: ReopenOptions) -> _Given:
 
 
 async def _opened(
-    stack: LazyExitStack,
+    stack: ExitStack,
     agent: Agent,
     opening: Opening,
     given: _Given,

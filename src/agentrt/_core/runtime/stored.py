@@ -14,7 +14,6 @@ import trio
 from msgspec import Struct, structs
 
 from ..agents import Agent, ProtocolName
-from ..errors import AgentrtError
 from ..limits import Limits
 from ..model.checkpoint import Checkpoints, prepend_records
 from ..model.conversation import Conversation
@@ -24,7 +23,7 @@ from ..model.log import Log
 from ..model.state import SessionState
 from ..session.host import SessionHost
 from ..store.base import LoadedSession, SessionClaim, SessionDescription, plain
-from ..store.persister import Persist
+from ..store.persister import ClosedSession, Persist
 from ..store.service import StoreService
 
 SECRET = ("env",)
@@ -162,18 +161,6 @@ def is_closed(log: Log) -> bool:
     return state.state.phase == "dead" and not waits
 
 
-class _ClosedSession:
-    """A session that has no agent and no readers yet: nothing follows from storing its log."""
-
-    def store_failed(self, error: AgentrtError) -> None: ...
-
-    def batch_hidden(self) -> None: ...
-
-    def events_stored(self, last: int) -> None: ...
-
-    def reading_resumed(self) -> None: ...
-
-
 async def load_closed_log(store: StoreService, id: str, limits: Limits) -> Log:
     """Return the log of a stored session that is not open, with its last turns.
 
@@ -199,7 +186,7 @@ async def load_closed_log(store: StoreService, id: str, limits: Limits) -> Log:
         now=time.time,
         clock=trio.current_time,
     ) as (conversation, persist):
-        persist(_ClosedSession(), lambda: about)
+        persist(ClosedSession(), lambda: about)
         resumes = about.agent_session is not None and bool(about.capabilities.get("resume"))
         conversation.orphan(resumes=resumes)
         conversation.log.publish()

@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import logging
 import math
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
@@ -197,33 +198,15 @@ class PromptRemoved(AgentrtError):
     """The prompt was never sent, because it was removed from the queue."""
 
 
-class CoreStep:
-    """A step of a `SessionCore`, as a block. It has no state, so one object serves all steps."""
-
-    __slots__ = ("_core",)
-
-    def __init__(self, core: SessionCore) -> None:
-        self._core = core
-
-    def __enter__(self) -> None:
-        self._core._depth += 1
-
-    def __exit__(self, *exc: object) -> None:
-        """End the step; the outermost one logs a changed state and publishes the events.
-
-        This also happens if the block raised: the events that were appended before the error are
-        true, and readers must see them.
-        """
-        core = self._core
-        core._depth -= 1
-        if not core._depth:
-            core._end_step()
-
-
 class SessionCore:
-    """A session: its turns, its queue, its questions and the life cycle of its process."""
+    """A session: its turns, its queue, its questions and the life cycle of its process.
+
+    As a context manager it is a step; see `step`. The core refers to its host weakly, and so do its
+    parts to the core: an ended session is freed without the garbage collector.
+    """
 
     __slots__ = (
+        "__weakref__",
         "_after_cancel",
         "_asked",
         "_clock",
@@ -238,7 +221,6 @@ class SessionCore:
         "_rate_limits",
         "_repeated_prompts",
         "_steered",
-        "_step",
         "_stepped",
         "_unsent",
         "_wall",
@@ -301,7 +283,6 @@ class SessionCore:
         self._wall = wall
         self._clock = clock
         self._ends_by_silence: EndsBySilence | None = None
-        self._step = CoreStep(self)
         self._depth = 0
         """The number of nested steps in progress."""
         self._deadline_changed = False
@@ -328,9 +309,10 @@ class SessionCore:
         """The refusals that apply even if the agent does not ask."""
         self._mode: str | None = None
         """The mode that the agent last reported."""
-        self.tripwire: Tripwire = Tripwire(self, conversation, standing, cwd=opening.cwd)
+        me: SessionCore = weakref.proxy(self)
+        self.tripwire: Tripwire = Tripwire(me, conversation, standing, cwd=opening.cwd)
         self.questions: OpenQuestions = OpenQuestions(
-            self,
+            me,
             host,
             conversation,
             self._unsent,
@@ -343,15 +325,15 @@ class SessionCore:
             wall=wall,
         )
         self.requests: OpenRequests = OpenRequests(
-            self,
+            me,
             host,
             limits=limits,
             new_id=conversation.new_id,
             standing=standing,
             cwd=opening.cwd,
         )
-        self._rate_limits = RateLimitWait(self, wait, state=self.log.state, wall=wall)
-        self.budgets: SessionBudgets = SessionBudgets(self, budgets, fresh=opening.resume is None)
+        self._rate_limits = RateLimitWait(me, wait, state=self.log.state, wall=wall)
+        self.budgets: SessionBudgets = SessionBudgets(me, budgets, fresh=opening.resume is None)
 
     # --- steps
 
@@ -388,12 +370,25 @@ class SessionCore:
         else:
             self._end_step()
 
-    def step(self) -> CoreStep:
+    def step(self) -> SessionCore:
         """Return a block in which several commands form one step, with one batch of events.
 
         Steps nest: only the end of the outermost one logs a changed state and wakes the readers.
         """
-        return self._step
+        return self
+
+    def __enter__(self) -> None:
+        self._depth += 1
+
+    def __exit__(self, *exc: object) -> None:
+        """End the step; the outermost one logs a changed state and publishes the events.
+
+        This also happens if the block raised: the events that were appended before the error are
+        true, and readers must see them.
+        """
+        self._depth -= 1
+        if not self._depth:
+            self._end_step()
 
     def _end_step(self) -> None:
         """Finish the outermost step: adjust the clocks, log a changed state and wake the readers.

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import contextvars
 import math
+import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -83,6 +84,7 @@ class SessionHost:
     """The internals of a `Session`: the core, the agent's process, and the tasks of both."""
 
     __slots__ = (
+        "__weakref__",
         "_charged_seq",
         "_connect",
         "_files_due",
@@ -165,7 +167,10 @@ class SessionHost:
         the reports of the process's start. `shadow` receives checkpoints of the files around each
         turn. `budgets` count every turn. `wait` allows turns to wait for the end of rate limits.
         """
-        self.tap: Tap = Tap() if tap is None else tap
+        tap = Tap() if tap is None else tap
+        me: SessionHost = weakref.proxy(self)
+        """For the parts, so that an ended session is freed without the garbage collector."""
+        self.tap: Tap = tap
         self.tap.agent = conversation.agent.name
         self.tap.protocol = conversation.agent.protocol
         self.tap.begin(conversation.log.session, wall, clock)
@@ -218,10 +223,10 @@ class SessionHost:
             policy=policy,
             own_tools=own_tools,
             standing=standing,
-            host=self,
+            host=me,
             wall=wall,
             clock=clock,
-            env=lambda: self.tap.env,
+            env=lambda: tap.env,
             observer=observer,
             budgets=budgets,
             wait=wait,
@@ -238,7 +243,10 @@ class SessionHost:
         if observer is not None:
             self.log.observe(observer.events)
         self.log.shown.listen(self.waiters.wake)
-        self.handlers: Handlers = Handlers(self._handler_ended, self.core.step())
+        self.handlers: Handlers = Handlers(
+            self.core.reset_idle_timer,  # the agent could not work while it waited for the handler
+            self.core.step(),
+        )
         self.rate_limit: TenantRateLimit | None = None
         """Limits the rate of reading, shared with other sessions."""
         self.reading_paused: bool = False
@@ -551,11 +559,6 @@ class SessionHost:
         """Log a failed handler; its caller gets an error answer."""
         self.core.handler_failed(what, error)
 
-    def _handler_ended(self) -> None:
-        """Restart the idle timer: the agent could not work while it waited for the handler."""
-        # the agent has waited for it, and the end of the session may have
-        self.core.reset_idle_timer()
-
     def program_ended(self) -> None:
         """Record the end of a program in a terminal that the agent started here."""
         self.core.reset_idle_timer()
@@ -617,11 +620,12 @@ class SessionHost:
             await self._gate.admit(self)
         core = self.core
         wait = None if self.keeper is None else self.keeper.wait_for_room
+        me: SessionHost = weakref.proxy(self)
         link = self.link = Link(
-            self,
+            me,
             self._make_driver(),
             self.limits,
-            wait_for_room=self._wait_for_room if opening.tenant else wait,
+            wait_for_room=(lambda: me._wait_for_room()) if opening.tenant else wait,
             watcher=self.tap.next_process(),
         )
         core.start(link.driver, opening)
@@ -1050,6 +1054,16 @@ class SessionHost:
             self.tap.close()
             self.waiters.wake()
             self._idle_waiters.wake()
+            self._drop_services()
+
+    def _drop_services(self) -> None:
+        """Forget the services of an ended session, which refer to this object."""
+        for services in (self._services, self.turn_services):
+            services.clear()
+        for callbacks in (self.exit_callbacks, self.completion_callbacks, self.program_counts):
+            callbacks.clear()
+        if self.set_tools is not None:
+            self.set_tools = _nothing
 
 
 def _extend(scope: trio.CancelScope, gap_s: float) -> None:

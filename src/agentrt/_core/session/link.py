@@ -245,6 +245,7 @@ class Link:
                     # ladder.
                     self._report_gone()
         finally:
+            self._writer = None  # it refers to this object
             self._end()
         if self._transport is None:
             task_status.started()  # closed before there was a process

@@ -61,6 +61,7 @@ class SessionQueue(Sequence[QueueEntry]):
     """
 
     _core: SessionCore
+    _host: SessionHost  # the core refers to it weakly
 
     def __init__(self) -> None:
         raise TypeError("the queue of a session is `Session.queue`")
@@ -649,7 +650,7 @@ def make_session(host: SessionHost) -> Session:
     session._core = host.core
     session._settings = SessionSettings(host)
     session._queue = SessionQueue.__new__(SessionQueue)
-    session._queue._core = host.core
+    session._queue._core, session._queue._host = host.core, host
     return session
 
 

@@ -112,6 +112,18 @@ class PersistedSession(Protocol):
         ...
 
 
+class ClosedSession:
+    """A session that has no agent: nothing follows from storing its log."""
+
+    def store_failed(self, error: AgentrtError) -> None: ...
+
+    def batch_hidden(self) -> None: ...
+
+    def events_stored(self, last: int) -> None: ...
+
+    def reading_resumed(self) -> None: ...
+
+
 class LogPersister:
     """Receives the batches of one session's log. Only the methods with the prefix
     `wait` wait."""
@@ -159,6 +171,11 @@ class LogPersister:
     def stores_in(self, store: object) -> bool:
         """True if the session is stored in `store`."""
         return self._store is store
+
+    def close(self) -> None:
+        """Forget the session, which has ended; the last batches may still be stored."""
+        self._session = ClosedSession()
+        del self._about
 
     # --- called by the log
 

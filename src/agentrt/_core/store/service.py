@@ -357,6 +357,9 @@ class StoreService(Store):
                     if started is None or started.moved is None:
                         await self._give_up(log, place)
             finally:
+                log.stop_persisting()
+                if started is not None:
+                    started.close()
                 self._open.release(log.session)
 
     async def _give_up(self, log: Log, place: SessionClaim) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from ..model.events import (
     Event,
@@ -109,32 +109,21 @@ class Counted(Observation):
         self._cancelled: float | None = None
         self._calls: dict[str, float] = {}
         self._asks: dict[str, float] = {}
-        self._take: dict[type, Callable[[Any], None]] = {
-            TurnStarted: self._turn_started,
-            TurnEnded: self._turn_ended,
-            TextDelta: self._spoke,
-            ThoughtDelta: self._spoke,
-            ItemOpened: self._opened,
-            ItemClosed: self._closed,
-            PermissionOpened: self._asked,
-            PermissionClosed: self._answered,
-            StateChanged: self._changed,
-            Notice: self._noticed,
-        }
 
     def events(self, events: list[Event], size: int) -> None:
         """Count a batch; all of its events happened at this moment."""
         self._at = self._now()
         self._totals.bytes[self.agent] += size
-        take = self._take
+        take = self._HANDLERS
         for event in events:
             taken = take.get(type(event))
             if taken is not None:
-                taken(event)
+                taken(self, event)
 
     def close(self) -> None:
         """Report the end of the session."""
         self._over(self)
+        del self.log  # it refers to its observers
 
     def _took(self, what: str, since: float) -> None:
         """Add a duration up to now."""
@@ -210,3 +199,17 @@ class Counted(Observation):
             self._totals.restarts[self.agent] += 1
         elif (kind := ODD.get(event.code)) is not None:
             self._totals.odd[self.agent, kind] += 1
+
+    _HANDLERS: Final[Mapping[type, Callable[..., None]]] = {
+        TurnStarted: _turn_started,
+        TurnEnded: _turn_ended,
+        TextDelta: _spoke,
+        ThoughtDelta: _spoke,
+        ItemOpened: _opened,
+        ItemClosed: _closed,
+        PermissionOpened: _asked,
+        PermissionClosed: _answered,
+        StateChanged: _changed,
+        Notice: _noticed,
+    }
+    """The method for each type of event."""

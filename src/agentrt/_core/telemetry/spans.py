@@ -11,7 +11,7 @@ a span for the sub-agent (`invoke_agent`) with the spans of its work.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -163,21 +163,6 @@ class Spans:
         self._left = 0
         self._out: list[Operation] = []
         self._at = 0.0
-        self._take: dict[type, Callable[[Any], None]] = {
-            TurnStarted: self._turn_started,
-            TurnEnded: self._turn_ended,
-            TextDelta: self._spoke,
-            ThoughtDelta: self._spoke,
-            ItemOpened: self._opened,
-            ItemUpdated: self._updated,
-            ItemClosed: self._closed,
-            PermissionOpened: self._asked,
-            PermissionClosed: self._answered,
-            StateChanged: self._changed,
-            ModesChanged: self._set,
-            TaskChanged: self._worked,
-            Notice: self._noticed,
-        }
 
     # --- in and out
 
@@ -200,11 +185,11 @@ class Spans:
     def fold(self, events: list[Event], at: float) -> list[Operation]:
         """Return the span operations for a batch of events that came at time `at`."""
         self._at = at
-        take = self._take
+        take = self._HANDLERS
         for event in events:
             taken = take.get(type(event))
             if taken is not None:
-                taken(event)
+                taken(self, event)
         out, self._out = self._out, []
         return out
 
@@ -472,6 +457,23 @@ class Spans:
         except (TypeError, ValueError, RecursionError):
             text = ""
         return self._redact(text)[:MAX_CONTENT_CHARS]
+
+    _HANDLERS: Final[Mapping[type, Callable[..., None]]] = {
+        TurnStarted: _turn_started,
+        TurnEnded: _turn_ended,
+        TextDelta: _spoke,
+        ThoughtDelta: _spoke,
+        ItemOpened: _opened,
+        ItemUpdated: _updated,
+        ItemClosed: _closed,
+        PermissionOpened: _asked,
+        PermissionClosed: _answered,
+        StateChanged: _changed,
+        ModesChanged: _set,
+        TaskChanged: _worked,
+        Notice: _noticed,
+    }
+    """The method for each type of event."""
 
 
 def spend(known: Attributes, usage: Usage) -> None:

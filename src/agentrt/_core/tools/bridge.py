@@ -88,8 +88,10 @@ async def serve_tools(
         async with bare_errors(), trio.open_nursery() as nursery:
             endpoint = Endpoint(server, spawn, limits or Limits(), folder / "s", nursery, inside)
             await nursery.start(trio.serve_listeners, endpoint._serve, [listener])
-            yield endpoint
-            nursery.cancel_scope.cancel()
+            try:
+                yield endpoint
+            finally:  # here, because a nursery that cancels itself for an error makes a cycle of it
+                nursery.cancel_scope.cancel()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -211,6 +213,7 @@ class _Bridge:
                     self._scope.deadline = trio.current_time() + LAST_ANSWERS_TIMEOUT_S
         finally:
             self._connection.close()
+            del self._connection  # it refers to this object
 
     async def _read(self) -> None:
         """Read until the client closes its input, in pieces that do not delay other tasks."""

@@ -43,6 +43,7 @@ class Channel:
         """The number of occurrences of each notice, reported or not."""
         self._repeats = NoticeLimiter()
         self._calls: OutstandingCalls[Then] = OutstandingCalls()
+        self._closed = False
 
     def take(self) -> list[Effect]:
         """Return the collected effects and forget them."""
@@ -59,13 +60,18 @@ class Channel:
 
     def request(self, method: str, params: Any, then: Then, *, urgent: bool = True) -> int:
         """Send a request and return its id. `then` gets its answer."""
-        id = self._calls.open(then)
+        id = self._calls.open(_late if self._closed else then)
         self.out.append(Write(request_line(id, method, params), urgent))
         return id
 
     def forget(self, id: int) -> None:
         """Stop waiting for an answer. If it still comes, it is dropped and reported."""
-        self._calls.replace(id, self._late)
+        self._calls.replace(id, _late)
+
+    def close(self) -> None:
+        """Stop waiting for answers, because the agent's output has ended."""
+        self._closed = True
+        self._calls = OutstandingCalls()
 
     def withdraw(self, id: int) -> None:
         """Forget a request that was never written."""
@@ -87,7 +93,11 @@ class Channel:
             return
         if defect:
             self.notice("info", defect, "a number was echoed as another type", {"id": response.id})
-        then(response)
+        if then is _late:
+            what = "an answer arrived after its request was given up"
+            self.notice("info", "late_response", what, {"id": response.id})
+        else:
+            then(response)
 
     def decoded(self, line: bytes | LongLine) -> Any:
         """Decode a line. A repair, where necessary, is reported.
@@ -174,11 +184,6 @@ class Channel:
         notice = Notice(level, code, message, data)
         self.out += self._repeats.worth_reporting(notice, about=about, times=times)
 
-    def _late(self, response: JsonRpcResponse) -> None:
-        """Report the answer to a request that was given up."""
-        self.notice(
-            "info",
-            "late_response",
-            "an answer arrived after its request was given up",
-            {"id": response.id},
-        )
+
+def _late(response: JsonRpcResponse) -> None:
+    """Stand for the callback of a request that was given up."""
