@@ -95,7 +95,7 @@ async def watch(session: agentrt.Session) -> None:
 
 
 async def beside(shape: Shape, seconds: float, folder: str, *, traced: bool) -> Seen:
-    limits = structs.replace(SHORT, turn_timeout_s=0.4)
+    limits = structs.replace(SHORT, turn_timeout_s=0.4, permission_timeout_s=0.2)
     async with (
         bad_session(limits=PATIENT, bound=seconds + 60) as well,
         bad_session(
