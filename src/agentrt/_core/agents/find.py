@@ -200,7 +200,10 @@ def _find(agent: Agent) -> FoundAgent:
             named = os.path.basename(program) == program
             if named and not re.search(agent.installed_as or "", os.path.realpath(path)):
                 continue  # another program with the same name
-            return FoundAgent(agent=structs.replace(agent, command=(path, *arguments)), path=path)
+            command = (path, *arguments)
+            if command != agent.command:
+                agent = structs.replace(agent, command=command)
+            return FoundAgent(agent=agent, path=path)
     return FoundAgent(agent=agent, path=None)
 
 

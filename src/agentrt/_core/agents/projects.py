@@ -243,6 +243,16 @@ def project_rules(agent: Agent) -> ProjectRules:
     return _outside(agent)
 
 
+_UNLISTED: Final = ProjectRules(
+    # It may read the files of any agent.
+    files=AGENT_FILES,
+    known=False,
+    refused_files=tuple(file.path for file in AGENT_FILES if file.protected),
+    declares=True,
+)
+"""The rules for a program outside of the catalogue whose entry does not list its files."""
+
+
 def _outside(agent: Agent) -> ProjectRules:
     """Return the rules for an agent outside of the catalogue."""
     if agent.project_files is not None:
@@ -251,13 +261,7 @@ def _outside(agent: Agent) -> ProjectRules:
         return ProjectRules(files=files, refused_files=agent.project_files)
     if agent.connect is not None:  # its folder may be on another machine
         return ProjectRules(files=AGENT_FILES, known=False)
-    return ProjectRules(
-        # It may read the files of any agent.
-        files=AGENT_FILES,
-        known=False,
-        refused_files=tuple(file.path for file in AGENT_FILES if file.protected),
-        declares=True,
-    )
+    return _UNLISTED
 
 
 def _name_of_program(agent: Agent) -> str:
@@ -393,8 +397,13 @@ def find_files(folder: str, files: Sequence[ProjectFile], home: str = "") -> lis
     for place in _upwards(real):
         if place in own and place != real:
             break
+        missing: dict[str, bool] = {}  # by the first folder of a path, which many have in common
         for file in files:
-            found += [FoundFile(path=path, file=file) for path in _there(place, file.path)]
+            top, below, _ = file.path.partition("/")
+            if below and top not in missing:
+                missing[top] = not os.path.lexists(os.path.join(place, top))
+            if not (below and missing[top]):
+                found += [FoundFile(path=path, file=file) for path in _there(place, file.path)]
     return found
 
 
