@@ -24,7 +24,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -148,7 +148,7 @@ class CodexDriver:
         self._thread: str | None = None
         self._handshake: CodexHandshake | None = None
         self._calls: dict[str, int] = {}
-        self._take = _table(self)
+        self._take = _table()
         for method in self._take.keys() & extensions:
             raise LocalProtocolError(f"{method} is served by agentrt itself")
 
@@ -365,8 +365,6 @@ class CodexDriver:
         self._receive_long()
         self._channel.oversized(self._lines)
         self._channel.close()
-        for table in (self._take, self._notices.table, self._requests.table):
-            table.clear()  # nothing comes any more, and they refer to this object and its parts
         return self._channel.take()
 
     def _receive_long(self) -> None:
@@ -489,12 +487,12 @@ class CodexDriver:
             self._channel.notice_dropped(dropped, params, f"a {message.method}")
         self._take_notification(message.method, known[2], taken)
 
-    def _take_notification(self, method: str, take: Callable[[Any], None], message: Any) -> None:
+    def _take_notification(self, method: str, take: Callable[..., None], message: Any) -> None:
         """Handle a notification, or hold it if a thread sent it that is not known yet."""
         if method in _OF_THREADS and self._thread not in (None, message.thread_id):
-            if self._agents.hold(message.thread_id, partial(take, message)):
+            if self._agents.hold(message.thread_id, partial(take, self, message)):
                 return
-        take(message)
+        take(self, message)
 
     def _unknown_item(self, params: JsonObject, *, over: bool) -> bool:
         """Show an item of a kind that this version does not know; True if it was one.
@@ -819,7 +817,7 @@ _OF_THREADS: Final = frozenset(
 )
 """Kinds of messages of an unknown thread that are kept until a call names the thread."""
 
-_Taken = tuple[type[Any], msgspec.json.Decoder[Any], Callable[[Any], None]]
+_Taken = tuple[type[Any], msgspec.json.Decoder[Any], Callable[..., None]]
 
 
 _DECODERS: Final[dict[type[Any], msgspec.json.Decoder[Any]]] = {}
@@ -833,59 +831,72 @@ def _decoder(kind: type[Any]) -> msgspec.json.Decoder[Any]:
     return _DECODERS[kind]
 
 
-def _table(driver: CodexDriver) -> dict[str, _Taken]:
-    """Return the handler of each notification."""
+@cache
+def _table() -> dict[str, _Taken]:
+    """Return the handler of each notification, which all drivers share."""
 
-    def say(message: Any) -> None:
+    def say(driver: CodexDriver, message: Any) -> None:
         """Take a piece of the answer."""
         driver._piece(message, thought=False)
 
-    def think(message: Any) -> None:
+    def think(driver: CodexDriver, message: Any) -> None:
         """Take a piece of reasoning."""
         driver._piece(message, thought=True)
 
-    notices = driver._notices
-    found: dict[str, tuple[type[Any], Callable[[Any], None]]] = {
-        "turn/started": (wire.TurnStartedNotification, driver._turn_started),
-        "turn/completed": (wire.TurnCompletedNotification, driver._turn_completed),
-        "turn/plan/updated": (wire.TurnPlanUpdatedNotification, driver._planned),
-        "item/started": (wire.ItemStartedNotification, driver._item_started),
-        "item/completed": (wire.ItemCompletedNotification, driver._item_completed),
+    found: dict[str, tuple[type[Any], Callable[..., None]]] = {
+        "turn/started": (wire.TurnStartedNotification, CodexDriver._turn_started),
+        "turn/completed": (wire.TurnCompletedNotification, CodexDriver._turn_completed),
+        "turn/plan/updated": (wire.TurnPlanUpdatedNotification, CodexDriver._planned),
+        "item/started": (wire.ItemStartedNotification, CodexDriver._item_started),
+        "item/completed": (wire.ItemCompletedNotification, CodexDriver._item_completed),
         "item/agentMessage/delta": (wire.AgentMessageDeltaNotification, say),
         "item/plan/delta": (wire.PlanDeltaNotification, say),
         "item/reasoning/summaryTextDelta": (wire.ReasoningSummaryTextDeltaNotification, think),
         "item/reasoning/textDelta": (wire.ReasoningTextDeltaNotification, think),
         "item/reasoning/summaryPartAdded": (
             wire.ReasoningSummaryPartAddedNotification,
-            driver._part_added,
+            CodexDriver._part_added,
         ),
         "item/commandExecution/outputDelta": (
             wire.CommandExecutionOutputDeltaNotification,
-            driver._output,
+            CodexDriver._output,
         ),
-        "item/fileChange/outputDelta": (wire.FileChangeOutputDeltaNotification, driver._output),
+        "item/fileChange/outputDelta": (
+            wire.FileChangeOutputDeltaNotification,
+            CodexDriver._output,
+        ),
         "item/commandExecution/terminalInteraction": (
             wire.TerminalInteractionNotification,
-            driver._typed,
+            CodexDriver._typed,
         ),
         "item/fileChange/patchUpdated": (
             wire.FileChangePatchUpdatedNotification,
-            driver._patched,
+            CodexDriver._patched,
         ),
-        "item/mcpToolCall/progress": (wire.McpToolCallProgressNotification, driver._progress),
+        "item/mcpToolCall/progress": (wire.McpToolCallProgressNotification, CodexDriver._progress),
         "thread/tokenUsage/updated": (
             wire.ThreadTokenUsageUpdatedNotification,
-            driver._usage,
+            CodexDriver._usage,
         ),
         "thread/settings/updated": (
             wire.ThreadSettingsUpdatedNotification,
-            driver._settings_updated,
+            CodexDriver._settings_updated,
         ),
-        "thread/name/updated": (wire.ThreadNameUpdatedNotification, driver._named),
-        "serverRequest/resolved": (wire.ServerRequestResolvedNotification, driver._resolved),
-        **notices.table,
+        "thread/name/updated": (wire.ThreadNameUpdatedNotification, CodexDriver._named),
+        "serverRequest/resolved": (wire.ServerRequestResolvedNotification, CodexDriver._resolved),
+        **{
+            method: (kind, partial(_notice_taken, take))
+            for method, (kind, take) in CodexNotices.HANDLERS.items()
+        },
     }
     return {method: (kind, _decoder(kind), take) for method, (kind, take) in found.items()}
+
+
+def _notice_taken(
+    take: Callable[[CodexNotices, Any], None], driver: CodexDriver, message: Any
+) -> None:
+    """Have the converter of notices handle a message."""
+    take(driver._notices, message)
 
 
 def _speak(speech: CodexTranslator | None, item: str, thought: bool, pieces: list[str]) -> None:

@@ -11,7 +11,7 @@ budget or a refusal by policy (`ERRORS`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from msgspec import to_builtins
@@ -168,56 +168,12 @@ class CodexNotices:
     """Converts messages about the session, its hooks, its goal and the account."""
 
     def __init__(self, channel: Channel) -> None:
-        """Create the converter. `table` has the type and the handler of each notification."""
+        """Create the converter."""
         self._channel = channel
         self._reported: dict[str, int] = {}
         """The highest of `RATE_LIMIT_STEPS_PERCENT` that was reported for each rate limit."""
         self._limits: dict[str, LimitWindow] = {}
         self._goal: Task | None = None
-        self.table: dict[str, tuple[type[Any], Callable[[Any], None]]] = {
-            "error": (wire.ErrorNotification, self._error),
-            "warning": (wire.WarningNotification, self._warning),
-            "guardianWarning": (wire.GuardianWarningNotification, self._warning),
-            "configWarning": (wire.ConfigWarningNotification, self._config),
-            "deprecationNotice": (wire.DeprecationNoticeNotification, self._deprecated),
-            "model/rerouted": (wire.ModelReroutedNotification, self._rerouted),
-            "model/verification": (wire.ModelVerificationNotification, self._verified),
-            "model/safetyBuffering/updated": (
-                wire.ModelSafetyBufferingUpdatedNotification,
-                self._buffered,
-            ),
-            "modelProvider/authRecoveryStarted": (wire.AuthRecoveryNotification, self._recovering),
-            "modelProvider/authRecoveryCompleted": (
-                wire.AuthRecoveryNotification,
-                self._recovering,
-            ),
-            "mcpServer/startupStatus/updated": (
-                wire.McpServerStatusUpdatedNotification,
-                self._mcp_server,
-            ),
-            "mcpServer/oauthLogin/completed": (
-                wire.McpServerOauthLoginCompletedNotification,
-                self._mcp_login,
-            ),
-            "account/login/completed": (wire.AccountLoginCompletedNotification, self._login),
-            "account/gatewayOAuth/changed": (wire.GatewayOAuthChangedNotification, self._gateway),
-            "account/rateLimits/updated": (
-                wire.AccountRateLimitsUpdatedNotification,
-                self._rate_limits,
-            ),
-            "thread/goal/updated": (wire.ThreadGoalUpdatedNotification, self._goal_updated),
-            "thread/goal/cleared": (wire.ThreadGoalClearedNotification, self._goal_cleared),
-            "hook/started": (wire.HookCompletedNotification, self._hook),
-            "hook/completed": (wire.HookCompletedNotification, self._hook),
-            "item/autoApprovalReview/completed": (
-                wire.ItemGuardianApprovalReviewCompletedNotification,
-                self._reviewed,
-            ),
-            "autoApprovalReview/strictReviewRequired": (
-                wire.StrictReviewRequiredNotification,
-                self._strict,
-            ),
-        }
 
     def _error(self, message: wire.ErrorNotification) -> None:
         """Report an error after which codex tries again; the end of the turn reports the others."""
@@ -400,6 +356,52 @@ class CodexNotices:
     def _report_notice(self, level: Any, code: str, text: str, data: Any = None) -> None:
         """Report a notice; the same text again counts as a repetition."""
         self._channel.notice(level, code, text, data, about=text)
+
+    HANDLERS: Final[Mapping[str, tuple[type[Any], Callable[..., None]]]] = {
+        "error": (wire.ErrorNotification, _error),
+        "warning": (wire.WarningNotification, _warning),
+        "guardianWarning": (wire.GuardianWarningNotification, _warning),
+        "configWarning": (wire.ConfigWarningNotification, _config),
+        "deprecationNotice": (wire.DeprecationNoticeNotification, _deprecated),
+        "model/rerouted": (wire.ModelReroutedNotification, _rerouted),
+        "model/verification": (wire.ModelVerificationNotification, _verified),
+        "model/safetyBuffering/updated": (
+            wire.ModelSafetyBufferingUpdatedNotification,
+            _buffered,
+        ),
+        "modelProvider/authRecoveryStarted": (wire.AuthRecoveryNotification, _recovering),
+        "modelProvider/authRecoveryCompleted": (
+            wire.AuthRecoveryNotification,
+            _recovering,
+        ),
+        "mcpServer/startupStatus/updated": (
+            wire.McpServerStatusUpdatedNotification,
+            _mcp_server,
+        ),
+        "mcpServer/oauthLogin/completed": (
+            wire.McpServerOauthLoginCompletedNotification,
+            _mcp_login,
+        ),
+        "account/login/completed": (wire.AccountLoginCompletedNotification, _login),
+        "account/gatewayOAuth/changed": (wire.GatewayOAuthChangedNotification, _gateway),
+        "account/rateLimits/updated": (
+            wire.AccountRateLimitsUpdatedNotification,
+            _rate_limits,
+        ),
+        "thread/goal/updated": (wire.ThreadGoalUpdatedNotification, _goal_updated),
+        "thread/goal/cleared": (wire.ThreadGoalClearedNotification, _goal_cleared),
+        "hook/started": (wire.HookCompletedNotification, _hook),
+        "hook/completed": (wire.HookCompletedNotification, _hook),
+        "item/autoApprovalReview/completed": (
+            wire.ItemGuardianApprovalReviewCompletedNotification,
+            _reviewed,
+        ),
+        "autoApprovalReview/strictReviewRequired": (
+            wire.StrictReviewRequiredNotification,
+            _strict,
+        ),
+    }
+    """The type and the method for each notification, shared by all sessions."""
 
 
 def _limit(name: str, window: wire.RateLimitWindow, limits: wire.RateLimitSnapshot) -> LimitWindow:

@@ -6,7 +6,7 @@ resolved in another way (`serverRequest/resolved`); then no answer is due.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct, ValidationError, to_builtins
@@ -80,34 +80,17 @@ class CodexRequests:
     ) -> None:
         """Create an empty set of requests.
 
-        `table` has the type and the handler of each request. `speech` returns the translator of a
-        thread. `extensions`: further methods, which the host
+        `speech` returns the translator of a thread. `extensions`: further methods, which the host
         serves. Raises `LocalProtocolError` for one
         that the driver serves itself.
         """
-        self._extensions = frozenset(extensions)
+        self._extensions = tuple(extensions)
         self._channel = channel
         self._new_key = new_key
         self._speech = speech
         self._open: dict[str, _OpenCodexRequest] = {}
         self._keys: dict[tuple[type, Id], str] = {}
-        self.table: dict[str, tuple[type[Struct] | Any, Callable[[JsonRpcRequest, Any], None]]] = {
-            "item/commandExecution/requestApproval": (
-                wire.CommandExecutionRequestApprovalParams,
-                self._command,
-            ),
-            "item/fileChange/requestApproval": (
-                wire.FileChangeRequestApprovalParams,
-                self._edit,
-            ),
-            "item/permissions/requestApproval": (
-                wire.PermissionsRequestApprovalParams,
-                self._permissions,
-            ),
-            "item/tool/requestUserInput": (wire.ToolRequestUserInputParams, self._questions),
-            "item/tool/call": (wire.DynamicToolCallParams, self._tool),
-        }
-        for method in {*self.table, ELICITATION} & self._extensions:
+        for method in {*self._TAKE, ELICITATION}.intersection(self._extensions):
             raise LocalProtocolError(f"{method} is served by agentrt itself")
 
     def received(self, request: JsonRpcRequest, thread: str | None, *, stopping: bool) -> None:
@@ -130,9 +113,9 @@ class CodexRequests:
                 if form
                 else wire.UrlMcpServerElicitationRequest
             )
-            take: Callable[[JsonRpcRequest, Any], None] = self._elicit
-        elif method in self.table:
-            kind, take = self.table[method]
+            take: Callable[..., None] = CodexRequests._elicit
+        elif method in self._TAKE:
+            kind, take = self._TAKE[method]
         else:
             self._channel.notice(
                 "info",
@@ -151,7 +134,7 @@ class CodexRequests:
             self._refuse(request.id, INVALID_PARAMS, why)
             return
         before = len(self._channel.out)
-        take(request, params)
+        take(self, request, params)
         new = self._channel.out[before:]
         if background:
             for effect in new:
@@ -500,6 +483,24 @@ class CodexRequests:
     def _refuse(self, id: Id, code: int, message: str) -> None:
         """Answer a request with an error that was never open."""
         self._channel.write(error_line(id, JsonRpcError(code, message)))
+
+    _TAKE: Final[Mapping[str, tuple[type[Struct], Callable[..., None]]]] = {
+        "item/commandExecution/requestApproval": (
+            wire.CommandExecutionRequestApprovalParams,
+            _command,
+        ),
+        "item/fileChange/requestApproval": (
+            wire.FileChangeRequestApprovalParams,
+            _edit,
+        ),
+        "item/permissions/requestApproval": (
+            wire.PermissionsRequestApprovalParams,
+            _permissions,
+        ),
+        "item/tool/requestUserInput": (wire.ToolRequestUserInputParams, _questions),
+        "item/tool/call": (wire.DynamicToolCallParams, _tool),
+    }
+    """The parameters and the method for each request, shared by all sessions."""
 
 
 _NOT_FOR_PEOPLE: Final = frozenset(
