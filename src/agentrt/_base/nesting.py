@@ -13,9 +13,8 @@ of Trio's loop, before it checks its deadlines, so that they can be moved by the
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager, suppress
-from functools import partial
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, suppress
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
@@ -173,12 +172,13 @@ class ServiceNursery:
         scope = trio.CancelScope()
         if task_status is None:
             self.shield(scope)
+            running = service(*args)
         else:
-            service = partial(service, task_status=_Status(task_status, self, scope))
+            running = service(*args, task_status=_Status(task_status, self, scope))
             del task_status  # it keeps the nursery of the start in memory
         try:
             with scope:
-                await service(*args)
+                await running
         finally:
             self._scopes.discard(scope)
 
@@ -286,22 +286,29 @@ class Standstill(trio.abc.Instrument):
 _current: trio.lowlevel.RunVar[Standstill | None] = trio.lowlevel.RunVar("agentrt still", None)
 
 
-@contextmanager
-def on_standstill(listener: Listener) -> Iterator[None]:
+class on_standstill:
     """Call `listener` after each standstill of the program, as long as the block runs.
 
     `listener` must not block. It is called outside of any task.
     """
-    watch = _current.get()
-    if watch is None:
-        watch = Standstill(time.monotonic, trio.lowlevel.current_clock().current_time)
-        _current.set(watch)
-        trio.lowlevel.add_instrument(watch)
-    watch.listeners.add(listener)
-    try:
-        yield
-    finally:
-        watch.listeners.discard(listener)
+
+    __slots__ = ("_listener", "_watch")
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+
+    def __enter__(self) -> None:
+        watch = _current.get()
+        if watch is None:
+            watch = Standstill(time.monotonic, trio.lowlevel.current_clock().current_time)
+            _current.set(watch)
+            trio.lowlevel.add_instrument(watch)
+        self._watch: Standstill = watch
+        watch.listeners.add(self._listener)
+
+    def __exit__(self, *raised: object) -> None:
+        watch = self._watch
+        watch.listeners.discard(self._listener)
         if not watch.listeners:
             with suppress(KeyError):  # Trio has removed it, because a listener failed
                 trio.lowlevel.remove_instrument(watch)

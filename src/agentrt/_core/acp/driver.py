@@ -405,7 +405,7 @@ class AcpDriver:
         for line in bytes(lines).split(b"\n"):
             if not line or line.isspace():
                 continue
-            if b"{" not in line and self._channel.counts["malformed"] >= REPORTED_NOTICES:
+            if b"{" not in line and self._channel.counts.get("malformed", 0) >= REPORTED_NOTICES:
                 noise, sample = noise + 1, line  # no object, no message: not worth an exception
                 continue
             try:

@@ -167,6 +167,9 @@ class _OpenAcpRequest(Struct):
 class AcpRequests:
     """The agent's open requests."""
 
+    _files: frozenset[str] = frozenset()
+    """Keys of the file requests that are passed on."""
+
     def __init__(
         self,
         channel: Channel,
@@ -186,11 +189,10 @@ class AcpRequests:
         self._channel = channel
         self._new_key = new_key
         self._offered = offered
-        self.extensions = frozenset(extensions)
+        self.extensions = tuple(extensions)
         """The methods that the host serves and ACP does not have."""
-        self._methods: dict[str, type[Struct]] = {}
-        """The parameters of the requests that the agent may send, by method."""
-        self.serve_methods(CLIENT_METHODS)
+        self._methods: Mapping[str, AcpMethod] = CLIENT_METHODS
+        """The client's methods in the version of the protocol, offered or not."""
         self._most_held = held
         self._held = 0
         self._open: dict[str, _OpenAcpRequest] = {}
@@ -198,24 +200,24 @@ class AcpRequests:
         """Keys of the open requests by the agent's ids. The agent may use an id twice."""
         self._waiting: OrderedDict[str, ServiceRequested] = OrderedDict()
         """File requests that are not passed on yet."""
-        self._files: frozenset[str] = frozenset()
-        """Keys of the file requests that are passed on."""
 
     def serve_methods(self, methods: Mapping[str, AcpMethod]) -> None:
-        """Take the client's methods in a version of the protocol, as far as they were offered."""
+        """Take the client's methods in a version of the protocol."""
+        self._methods = methods
+
+    def _offers(self, method: str) -> bool:
+        """Return True if the agent was offered a method of the client."""
         files, offered = self._offered.fs, self._offered
-        terminal = bool(offered.terminal)
-        serves = {
-            "session/request_permission": True,
-            "fs/read_text_file": files is not None and bool(files.read_text_file),
-            "fs/write_text_file": files is not None and bool(files.write_text_file),
-            "elicitation/create": offered.elicitation is not None,
-        }
-        self._methods = {
-            method: types.params
-            for method, types in methods.items()
-            if serves.get(method, terminal and method.startswith("terminal/"))
-        }
+        match method:
+            case "session/request_permission":
+                return True
+            case "fs/read_text_file":
+                return files is not None and bool(files.read_text_file)
+            case "fs/write_text_file":
+                return files is not None and bool(files.write_text_file)
+            case "elicitation/create":
+                return offered.elicitation is not None
+        return bool(offered.terminal) and method.startswith("terminal/")
 
     def accept(self, request: JsonRpcRequest) -> Struct | None:
         """Return the typed parameters of a request, or None after refusing it.
@@ -223,8 +225,8 @@ class AcpRequests:
         A request that was not offered, or that has unusable parameters, is refused immediately.
         """
         method = request.method
-        params = self._methods.get(method)
-        if params is None:
+        types = self._methods.get(method)
+        if types is None or not self._offers(method):
             self._channel.notice(
                 "info",
                 "unknown_request",
@@ -235,7 +237,7 @@ class AcpRequests:
             self._refuse(request, METHOD_NOT_FOUND, f"{method} is not supported")
             return None
         try:
-            return self._channel.read(request.params, params, method)
+            return self._channel.read(request.params, types.params, method)
         except ValidationError as error:
             why = f"{method} without a usable {error}"
             self._channel.notice("warning", "invalid_request", why, request.params)

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from ..._base.nesting import ServiceNursery
 from ..errors import RequestError
 from ..limits import Limits
 from ..logging import get_logger
@@ -162,7 +163,7 @@ class TerminalService:
 
     def __init__(
         self,
-        nursery: trio.Nursery,
+        nursery: trio.Nursery | ServiceNursery,
         *,
         roots: Roots,
         cwd: str,
@@ -198,6 +199,8 @@ class TerminalService:
         self._left_out: frozenset[str] = frozenset()
         """The names of variables that the session has reported."""
         self._terminals: dict[str, _RunningTerminal] = {}
+        self._served: dict[_RunningTerminal, None] = {}
+        """The terminals with a program or descendants of one, released or not."""
         self._last = 0
         self._starting = 0
 
@@ -241,6 +244,22 @@ class TerminalService:
         while self._terminals:
             self._terminals.popitem()[1].release()
 
+    async def wait_ended(self) -> None:
+        """Wait for the end of all programs and their descendants, after `release_all`."""
+        for terminal in tuple(self._served):
+            await terminal.ended.wait()
+
+    async def _serve(
+        self, terminal: _RunningTerminal, *, task_status: trio.TaskStatus[None]
+    ) -> None:
+        """Serve a terminal until its program and the descendants have ended."""
+        self._served[terminal] = None
+        try:
+            await terminal.serve(task_status=task_status)
+        finally:
+            del self._served[terminal]
+            terminal.ended.set()
+
     async def _create(self, request: CreateTerminalRequest) -> str:
         """Start a program and return its terminal's id.
 
@@ -276,7 +295,7 @@ class TerminalService:
         terminal = _RunningTerminal(id, process, tree, limit, self._limits, *outputs)
         self._terminals[id] = terminal
         with trio.CancelScope(shield=True):  # it starts immediately
-            await self._nursery.start(terminal.serve)
+            await self._nursery.start(self._serve, terminal)
         return id
 
     async def _spawn(self, argv: list[str], cwd: str, env: Mapping[str, str]) -> trio.Process:
@@ -360,6 +379,8 @@ class _RunningTerminal:
         self._status: JsonObject = {"exitCode": None, "signal": None}
         self._dead = trio.Event()
         self._eof = trio.Event()
+        self.ended = trio.Event()
+        """Set when nothing of the program is left."""
         self._exited = trio.Event()
         """Set when the program has exited and its output has been read."""
         self._killed: trio.Event | None = None

@@ -77,7 +77,7 @@ class ClaudeRequests:
         """
         for subtype in SERVED.intersection(extensions):
             raise LocalProtocolError(f"{subtype} is served by agentrt itself")
-        self._extensions = frozenset(extensions)
+        self._extensions = tuple(extensions)
         self._new_key = new_key
         self._tasks = tasks
         self._background = background

@@ -222,7 +222,7 @@ def effective(options: ClaudeOptions, opening: Opening) -> ClaudeOptions:
         changes["model"] = opening.model
     if opening.mode is not None:
         changes["permission_mode"] = opening.mode
-    chosen = replace(options, **changes)
+    chosen = replace(options, **changes) if changes else options
     if chosen.legacy:
         _refuse_what_is_newer(chosen, opening)
     return chosen

@@ -25,9 +25,7 @@ FAILURES: Final = {
 class McpServerStates:
     """Reports each failed server once, until it is connected again."""
 
-    def __init__(self) -> None:
-        """Begin without reports."""
-        self._reported: set[tuple[str, str]] = set()
+    _reported: frozenset[tuple[str, str]] = frozenset()
 
     def turn_init(self, init: JsonObject, given: Collection[str], out: list[Effect]) -> None:
         """Report the failed servers of an `init`.
@@ -38,12 +36,12 @@ class McpServerStates:
         for server in objects(init.get("mcp_servers")):
             name, status = str(server.get("name")), str(server.get("status"))
             if status == "connected":
-                self._reported = {each for each in self._reported if each[0] != name}
+                self._reported = frozenset(each for each in self._reported if each[0] != name)
             why = FAILURES.get(status)
             if why is None or (name, status) in self._reported:
                 continue
             if status == "failed" or name in given:
-                self._reported.add((name, status))
+                self._reported |= {(name, status)}
                 message = f"the MCP server {name!r:.200} {why}: its tools are missing"
                 data = {"server": name, "status": status}
                 out.append(Notice("warning", "mcp_server_failed", message, data))

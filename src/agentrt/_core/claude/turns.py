@@ -40,6 +40,9 @@ from .turn import CANCELLED, NO_WORD, OWED, ClaudeTurn, Owed, OwedInput, Progres
 class ClaudeTurns:
     """The turns of one process. Methods append begins and ends of turns to `out`."""
 
+    steered: frozenset[str] = frozenset()
+    """The uuids of prompts that were sent into a running turn."""
+
     def __init__(self) -> None:
         """Begin without turns."""
         self.user: ClaudeTurn | None = None
@@ -48,8 +51,6 @@ class ClaudeTurns:
         """The state that Claude reported last. None until the first report; an old CLI never
         reports it.
         """
-        self.steered: frozenset[str] = frozenset()
-        """The uuids of prompts that were sent into a running turn."""
         self.used: dict[str, str] = {}
         """Every uuid sent so far, with the id of its prompt. The CLI permanently ignores a second
         prompt with the same uuid.

@@ -18,6 +18,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol
 
 from msgspec import Struct
@@ -100,6 +101,8 @@ class Log:
     events in it.
     """
 
+    _lossless: frozenset[Cursor] = frozenset()  # seldom any
+
     def __init__(
         self, session: str, epoch: str, limits: Limits, state: SessionState, *, seq: int = 0
     ) -> None:
@@ -115,7 +118,7 @@ class Log:
         """The log that is read from this one, if any."""
         self.persister: Persister | None = None
         """Takes the batches, if set."""
-        self._observers: list[Callable[[list[Event], int], None]] = []
+        self._observers: tuple[Callable[[list[Event], int], None], ...] = ()
         self._new: list[Event] = []
         """Events that are not in the state yet."""
         self.append: Final[Callable[[Event], None]] = self._new.append
@@ -127,14 +130,13 @@ class Log:
         self._first = seq + 1
         self._limits = limits
         self._ring_events, self._ring_bytes = limits.recent_events, limits.recent_events_bytes
-        self._batches: deque[tuple[int, int]] = deque()  # (events, bytes) of each `publish`
+        self._batches: list[tuple[int, int]] = []  # (events, bytes) of each `publish`
         self._weighed = 0  # the number of `_events` that are in `_batches`
         self._bytes = 0
         self.arrived: int = 0
         """Bytes of the messages that the next events are made of, or 0. This bounds the size of the
         events without a look into each of them.
         """
-        self._lossless: frozenset[Cursor] = frozenset()  # seldom any
         self._wakers: tuple[Callable[[], None], ...] = ()
 
     @property
@@ -228,7 +230,7 @@ class Log:
         It gets a batch before readers see it, even if it is not stored yet. It must not block,
         raise or append.
         """
-        self._observers.append(observer)
+        self._observers += (observer,)
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
         """Call `wake` after each batch. Returns the function that unsubscribes it.
@@ -236,12 +238,11 @@ class Log:
         `wake` must not block, raise or append.
         """
         self._wakers = (*self._wakers, wake)
+        return partial(self._leave, wake)
 
-        def leave() -> None:
-            """Stop calling `wake`."""
-            self._wakers = tuple(each for each in self._wakers if each is not wake)
-
-        return leave
+    def _leave(self, left: Callable[[], None]) -> None:
+        """Stop calling `left`."""
+        self._wakers = tuple(each for each in self._wakers if each is not left)
 
     def snapshot(self) -> Snapshot:
         """Return a snapshot of the whole session."""
@@ -310,13 +311,15 @@ class Log:
         Three quarters makes cuts rare.
         """
         batches = self._batches
-        drop = 0
-        while len(batches) > 1 and (
+        drop = batch = 0
+        while len(batches) - batch > 1 and (
             self._weighed - drop > count * 3 // 4 or self._bytes > size * 3 // 4
         ):
-            events, weight = batches.popleft()
+            events, weight = batches[batch]
+            batch += 1
             drop += events
             self._bytes -= weight
+        del batches[:batch]
         late = [cursor for cursor in self._lossless if cursor.seq < self._first - 1 + drop]
         if late:
             gone = self._placed(drop)

@@ -29,7 +29,7 @@ class NoticeLimiter:
 
     def __init__(self) -> None:
         """Begin without notices."""
-        self._seen: Counter[tuple[str, str]] = Counter()
+        self._seen: dict[tuple[str, str], int] = {}
 
     def worth_reporting(self, notice: Notice, *, about: str = "", times: int = 1) -> list[Notice]:
         """Return the notice, or an empty list if it was reported often.
@@ -40,7 +40,7 @@ class NoticeLimiter:
         code = notice.code
         if len(self._seen) > DISTINCT_NOTICES:
             about = ""
-        before = self._seen[code, about]
+        before = self._seen.get((code, about), 0)
         so_far = self._seen[code, about] = before + times
         if so_far <= REPORTED_NOTICES:
             return [notice]

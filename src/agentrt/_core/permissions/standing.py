@@ -56,6 +56,9 @@ class OwnTools:
     - `kind_holds`: the kind of a request comes from the agent's program (`Quirks.kinds_hold`).
     """
 
+    _asked: frozenset[str] = frozenset()
+    """The tools that the agent has asked about, as `mcp__SERVER__TOOL`."""
+
     def __init__(
         self,
         tools: Iterable[str] = (),
@@ -69,16 +72,15 @@ class OwnTools:
 
         `policy` has the rules about them; `cwd` is the session's folder.
         """
-        self._tools = frozenset(tools)
-        self._servers = frozenset(servers)
+        self._tools = tuple(tools)
+        self._servers = tuple(servers)
         self._policy = policy
         self._cwd = cwd
         self._kind_holds = kind_holds
-        self._asked: frozenset[str] = frozenset()
 
     def set_tools(self, tools: Iterable[str]) -> None:
         """Replace the names of the functions."""
-        self._tools = frozenset(tools)
+        self._tools = tuple(tools)
 
     def decide(self, request: PermissionRequest) -> Decision | None:
         """Decide a request about one of these tools; None if it is about something else."""

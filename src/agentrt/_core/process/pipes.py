@@ -331,9 +331,10 @@ class LineWriter:
         self._urgent_waiting = 0
         """The size of the urgent queue."""
         self._closing = False
-        self._parked = trio.lowlevel.ParkingLot()
-        self._answering = trio.lowlevel.ParkingLot()
-        """Tasks that wait to write a large answer are parked here."""
+        self._parked: trio.lowlevel.ParkingLot | None = None
+        """The task is parked here. None before it runs."""
+        self._answering: trio.lowlevel.ParkingLot | None = None
+        """Tasks that wait to write a large answer are parked here. None before the first one."""
         self._lines_written = self._bytes_written = self._lines_dropped = 0
         self.broken: str | None = None
         """The reason why the pipe is dead; None if it works."""
@@ -404,6 +405,8 @@ class LineWriter:
         Only one task is let through if it writes its answer before the next checkpoint."""
         await trio.lowlevel.checkpoint_if_cancelled()
         while self._urgent_waiting > self._outbox // 2:
+            if self._answering is None:
+                self._answering = trio.lowlevel.ParkingLot()
             await self._answering.park()
 
     def close(self) -> None:
@@ -422,7 +425,8 @@ class LineWriter:
         start, self._start = self._start, None
         if start is not None:
             start(self.run)
-        self._parked.unpark_all()
+        if self._parked is not None:
+            self._parked.unpark_all()
 
     async def run(self) -> None:
         """Write until `close` or until the pipe breaks, then close stdin. Run it once, in a task
@@ -430,6 +434,7 @@ class LineWriter:
 
         Cancellation ends writing for good; in the middle of a line it breaks the pipe.
         """
+        self._parked = trio.lowlevel.ParkingLot()
         try:
             while True:
                 self._flush()
@@ -509,4 +514,5 @@ class LineWriter:
         queue.clear()
         if queue is self._urgent:
             self._urgent_waiting = 0
-            self._answering.unpark_all()
+            if self._answering is not None:
+                self._answering.unpark_all()

@@ -86,7 +86,7 @@ async def open_process(
                 yield agent
         finally:
             # There is no other reader any more, and an agent whose output is stuck cannot exit.
-            services.start_soon(read_loop, agent, lambda data: None, lambda: None)
+            services.start_soon(read_loop, agent, lambda data: None, _nothing)
             try:
                 with trio.CancelScope(shield=True):
                     await close(agent, limits)
@@ -356,7 +356,7 @@ class AgentProcess:
 
     async def _watch_stderr(self) -> None:
         """Read stderr until its end, so that the pipe never fills up."""
-        await read_loop(self._stderr, self._keep, lambda: None)
+        await read_loop(self._stderr, self._keep, _nothing)
 
     def _keep(self, data: bytes) -> None:
         """Keep the end of stderr, and pass the data on."""
@@ -379,6 +379,10 @@ class AgentProcess:
         for line in lines:
             text = line[:STDERR_LINE_BYTES].decode(errors="replace").rstrip("\r")
             self._context.run(_stderr.debug, "%s", text, extra={"pid": self.pid})
+
+
+def _nothing() -> None:
+    """Do nothing at the end of a stream."""
 
 
 async def _spawn(

@@ -63,6 +63,9 @@ class Sink(Protocol):
 class Tap:
     """The tap of a session's wire."""
 
+    secrets: frozenset[str] = frozenset()
+    """Further secrets in the messages so far."""
+
     def __init__(self) -> None:
         """Create a tap without listeners; `begin` names the session."""
         self.session: str = ""
@@ -70,20 +73,20 @@ class Tap:
         self.protocol = ""
         self.env: Mapping[str, str] = {}
         """The agent's environment, some of which is secret."""
-        self.secrets: frozenset[str] = frozenset()
-        """Further secrets in the messages so far."""
         self.closed: bool = False
         self._sinks: tuple[Sink, ...] = ()
-        self._now: Callable[[], float] = time.time
-        self._processes: list[ProcessTap] = []
+        self._clock: Callable[[], float] = time.time
+        self._offset_s = 0.0
+        """The difference between the times of the pieces and `_clock`."""
+        self._processes: tuple[ProcessTap, ...] = ()
 
     def begin(self, session: str, wall: Callable[[], float], clock: Callable[[], float]) -> None:
         """Set the session's name. Times start at `wall` and advance with `clock`, never
         backwards.
         """
         self.session = session
-        offset = wall() - clock()
-        self._now = lambda: offset + clock()
+        self._offset_s = wall() - clock()
+        self._clock = clock
 
     def add(self, sink: Sink) -> None:
         """Add a listener."""
@@ -115,7 +118,7 @@ class Tap:
         if process.on and number == 1:
             process.happened("session", agent=self.agent, protocol=self.protocol)
         # Of the earlier ones, the last may still be exiting.
-        self._processes = [*self._processes[-1:], process]
+        self._processes = (*self._processes[-1:], process)
         return process
 
     @property
@@ -131,7 +134,7 @@ class Tap:
         fields: Mapping[str, Any] | None,
     ) -> None:
         """Pass a piece on to all listeners."""
-        piece = Piece(self._now(), self.session, process, kind, data, fields)
+        piece = Piece(self._offset_s + self._clock(), self.session, process, kind, data, fields)
         for sink in self._sinks:
             sink.put(piece)
 
@@ -140,7 +143,7 @@ class Tap:
         self.closed = True
         for sink in self._sinks:
             sink.end()
-        self._processes.clear()  # they refer to this object
+        self._processes = ()  # they refer to this object
 
 
 class ProcessTap:
@@ -150,20 +153,20 @@ class ProcessTap:
         """Create the tap of process `number`, which reports to `tap`."""
         self.on = False
         self.number = number
-        self._put = tap.put
+        self._tap = tap
 
     def received(self, data: bytes) -> None:
         """Record data that was read from the agent."""
-        self._put("received", self.number, data, None)
+        self._tap.put("received", self.number, data, None)
 
     def sent(self, data: bytes) -> None:
         """Record data that was written to the agent."""
-        self._put("sent", self.number, data, None)
+        self._tap.put("sent", self.number, data, None)
 
     def complained(self, data: bytes) -> None:
         """Record data from the agent's stderr."""
-        self._put("stderr", self.number, data, None)
+        self._tap.put("stderr", self.number, data, None)
 
     def happened(self, kind: TraceKind, **fields: Any) -> None:
         """Record another event."""
-        self._put(kind, self.number, b"", fields)
+        self._tap.put(kind, self.number, b"", fields)

@@ -146,6 +146,9 @@ class ProcessTree:
     with `marker` in its environment. Create it as soon as the program was started, so that child
     processes inherit the second mark. Its owner reports whether the program has exited."""
 
+    _below: frozenset[ProcessId] = frozenset()
+    """The leader's descendants that still ran at the last look."""
+
     def __init__(self, pid: int, marker: str) -> None:
         """Mark the program and remember its identity, which includes its start time."""
         self._group: int | None = pid
@@ -154,8 +157,6 @@ class ProcessTree:
         self._marker = marker
         self._leader: ProcessId | None = None
         """None if the system does not show processes: then none below the leader is ever found."""
-        self._below: frozenset[ProcessId] = frozenset()
-        """The leader's descendants that still ran at the last look."""
         self._terminated: frozenset[ProcessId] | None = None
         """The processes that got SIGTERM, in addition to the group; None: none so far."""
         self._blind = False

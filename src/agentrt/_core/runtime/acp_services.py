@@ -32,13 +32,12 @@ class AcpServices:
         opening: Opening,
         offer: Offer,
         host: SessionHost,
-        programs: trio.Nursery,
         *,
         targets: Sequence[str],
         env: Mapping[str, str],
         run: str,
     ) -> None:
-        """Create the services. The programs of terminals run in `programs`, until `close`.
+        """Create the services. The session's nursery runs the programs of terminals, until `close`.
 
         `targets`: the real paths of the session's folders when it was opened. `env`: the agent's
         environment. `run`: the marker by which the guard of this process finds the programs; empty
@@ -60,7 +59,7 @@ class AcpServices:
             outer = env.get(MARKER)
             env = {**env, MARKER: f"{outer},{run}" if outer else run}
         self._terminals = TerminalService(
-            programs,
+            host.nursery,
             roots=roots,
             cwd=opening.cwd,
             env=offer.inside(env),
@@ -71,7 +70,7 @@ class AcpServices:
             on_exit=host.program_ended,
             join=offer.join,
         )
-        host.program_counts.append(lambda: self._terminals.running)
+        host.program_counts += (lambda: self._terminals.running,)
 
     async def serve_file(self, asked: ServiceRequested) -> JsonObject:
         """Serve a request about a file. Raises `RequestError`."""
@@ -88,9 +87,11 @@ class AcpServices:
         self._terminals.release_all()
 
     async def close(self) -> None:
-        """End the programs in all terminals, in bounded time. The nursery waits for agentrt's."""
+        """End the programs in all terminals, in bounded time."""
         self._terminals.release_all()
         await self._own.close()
+        with trio.CancelScope(shield=True):  # bounded by the steps that end a program
+            await self._terminals.wait_ended()
 
     async def _serve_own_file(self, asked: ServiceRequested) -> JsonObject:
         """Serve a request about a file with agentrt's own handler."""

@@ -13,12 +13,11 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import trio
 from msgspec import structs
 
-from ..._base.nesting import ExitStack, bare_errors
+from ..._base.nesting import ExitStack
 from ..._version import __version__
 from ..acp.driver import AcpDriver
 from ..acp.messages import Implementation, client_capabilities
@@ -32,11 +31,11 @@ from ..session.host import SessionHost
 from .offer import (
     Offer,
     ProtocolSetup,
+    RequestKeys,
     check_dicts,
     check_fork,
     connection,
     environment,
-    keys,
     relays,
     serve_extensions,
     tool_server,
@@ -85,14 +84,41 @@ def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
         opening = _with_claude_rules(opening, offer)
     variables = environment(agent, offer.env, project=offer.project)
     offer.tap.env = variables  # programs in its terminals get it, wherever the agent runs
-    new_key = keys(offer.first_key)
     # The agent's files are in these folders, also if the paths later lead to other ones.
-    targets = [os.path.realpath(each) for each in (opening.cwd, *opening.roots)]
+    targets = tuple(os.path.realpath(each) for each in (opening.cwd, *opening.roots))
+    parts = _AcpSetup(agent, opening, offer, targets, variables)
+    if offer.extensions:
+        parts.make_driver()  # reports errors in the extensions before anything is started
+    connect = connection(agent, offer, parts.program)
+    return ProtocolSetup(opening, parts.make_driver, connect, parts.around_session, offer)
 
-    def make_driver() -> Driver:
+
+class _AcpSetup:
+    """The parts of an ACP session's setup that are used at each start, and around the session."""
+
+    __slots__ = ("_agent", "_env", "_new_key", "_offer", "_opening", "_targets")
+
+    def __init__(
+        self,
+        agent: Agent,
+        opening: Opening,
+        offer: Offer,
+        targets: Sequence[str],
+        env: Mapping[str, str],
+    ) -> None:
+        """`targets` and `env`: as for `AcpServices`."""
+        self._agent = agent
+        self._opening = opening
+        self._offer = offer
+        self._targets = targets
+        self._env = env
+        self._new_key = RequestKeys(offer.first_key)
+
+    def make_driver(self) -> Driver:
         """Return the driver for the next process. A driver is never used for a second process."""
+        agent, opening, offer = self._agent, self._opening, self._offer
         return AcpDriver(
-            new_key,
+            self._new_key,
             capabilities=client_capabilities(
                 read_files=bool(offer.files),
                 write_files=bool(offer.files),
@@ -111,27 +137,22 @@ def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
             version=agent.acp_version,
         )
 
-    if offer.extensions:
-        make_driver()  # reports errors in the extensions before anything is started
-
     @asynccontextmanager
-    async def around_session(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
+    async def around_session(self, host: SessionHost, session: Session) -> AsyncIterator[Opening]:
         """Provide the services for the agent's requests, and add the tools to the MCP servers.
 
         The services live as long as the session, thus longer than each of its processes.
         """
-        async with ExitStack() as stack:
+        opening, offer = self._opening, self._offer
+        async with (
+            _LazyServices(self._agent, opening, offer, host, self._targets, self._env),
+            ExitStack() as stack,
+        ):
             serve_extensions(host, session, offer)
             run = ""
-            serves_programs = offer.terminals is True or offer.tools or offer.servers
-            if offer.connect is None and serves_programs:
+            if offer.connect is None and (offer.tools or offer.servers):
                 # If this process is killed, its guard finds the programs by the marker.
                 run = await stack.enter_async_context(guard())
-            if offer.files or offer.terminals:
-                services = _services(
-                    agent, opening, offer, host, targets=targets, env=variables, run=run
-                )
-                await stack.enter_async_context(services)
             servers = list(opening.mcp_servers)
             tool_servers: list[InProcessServer] = [*await relays(host, offer, stack)]
             if offer.tools:
@@ -147,69 +168,100 @@ def set_up_acp(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
                 )
                 # Alternatives: the driver uses the first one that the agent supports.
                 servers += (await endpoint.http_server(), endpoint.stdio_server())
-            yield structs.replace(opening, mcp_servers=tuple(servers))
+            meant = opening
+            if tool_servers:
+                meant = structs.replace(opening, mcp_servers=tuple(servers))
+            yield meant
 
-    def program(opening: Opening) -> tuple[Sequence[str], Mapping[str, str]]:
+    def program(self, opening: Opening) -> tuple[Sequence[str], Mapping[str, str]]:
         """Return the command and the environment for the next process."""
+        agent, offer = self._agent, self._offer
         return agent.command, environment(agent, offer.env, project=offer.project)
 
-    connect = connection(agent, offer, program)
-    return ProtocolSetup(opening, make_driver, connect, around_session, offer)
 
-
-@asynccontextmanager
-async def _services(
-    agent: Agent,
-    opening: Opening,
-    offer: Offer,
-    host: SessionHost,
-    *,
-    targets: Sequence[str],
-    env: Mapping[str, str],
-    run: str,
-) -> AsyncIterator[None]:
+class _LazyServices:
     """Serve the agent's requests about files and terminals in the block.
 
     The services are made at the first request, because many agents never send one.
-    `targets`, `env` and `run`: as for `AcpServices`.
     """
-    services: AcpServices | None = None
 
-    def made() -> AcpServices:
+    __slots__ = (
+        "_agent",
+        "_env",
+        "_guards",
+        "_host",
+        "_offer",
+        "_opening",
+        "_services",
+        "_targets",
+    )
+
+    def __init__(
+        self,
+        agent: Agent,
+        opening: Opening,
+        offer: Offer,
+        host: SessionHost,
+        targets: Sequence[str],
+        env: Mapping[str, str],
+    ) -> None:
+        """`targets` and `env`: as for `AcpServices`."""
+        self._agent = agent
+        self._opening = opening
+        self._offer = offer
+        self._host = host
+        self._targets = targets
+        self._env = env
+        self._guards = ExitStack()
+        self._services: AcpServices | None = None
+
+    async def __aenter__(self) -> None:
+        """Register the services."""
+        host, offer = self._host, self._offer
+        host.exit_callbacks += (self._agent_gone,)
+        if offer.files:
+            host.provide("fs", self._serve_file)
+        if offer.terminals:
+            host.provide("terminal", self._serve_terminal)
+
+    async def __aexit__(self, *raised: Any) -> None:
+        """End the programs of the terminals."""
+        async with self._guards:
+            if self._services is not None:
+                await self._services.close()  # noqa: ASYNC102 - shields itself, with a deadline
+
+    async def _made(self) -> AcpServices:
         """Return the services."""
-        nonlocal services
-        if services is None:
+        offer, run = self._offer, ""
+        if self._services is None and offer.terminals is True and offer.connect is None:
+            # If this process is killed, its guard finds the programs by the marker.
+            run = await self._guards.enter_async_context(guard())
+        if self._services is None:  # another request may have made them in the meantime
             from .acp_services import AcpServices
 
-            services = AcpServices(
-                agent, opening, offer, host, programs, targets=targets, env=env, run=run
+            self._services = AcpServices(
+                self._agent,
+                self._opening,
+                offer,
+                self._host,
+                targets=self._targets,
+                env=self._env,
+                run=run,
             )
-        return services
+        return self._services
 
-    def agent_gone() -> None:
+    async def _serve_file(self, asked: ServiceRequested) -> JsonObject:
+        return await (await self._made()).serve_file(asked)
+
+    async def _serve_terminal(self, asked: ServiceRequested) -> JsonObject:
+        return await (await self._made()).serve_terminal(asked)
+
+    def _agent_gone(self) -> None:
         """Release all that an agent used whose process has ended."""
-        for client in host.clients:
-            client.release(host.log.session)
-        if services is not None:
-            services.agent_gone()
-
-    async def serve_file(asked: ServiceRequested) -> JsonObject:
-        return await made().serve_file(asked)
-
-    async def serve_terminal(asked: ServiceRequested) -> JsonObject:
-        return await made().serve_terminal(asked)
-
-    host.exit_callbacks.append(agent_gone)
-    async with bare_errors(), trio.open_nursery() as programs:
-        if offer.files:
-            host.provide("fs", serve_file)
-        if offer.terminals:
-            host.provide("terminal", serve_terminal)
-        try:
-            yield
-        finally:
-            if services is not None:
-                await services.close()  # noqa: ASYNC102 - shields itself, with a deadline
+        for client in self._host.clients:
+            client.release(self._host.log.session)
+        if self._services is not None:
+            self._services.agent_gone()
 
 
 def _check_prompts(agent: Agent, opening: Opening) -> None:

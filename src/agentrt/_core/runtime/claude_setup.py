@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 from msgspec import structs
@@ -26,11 +26,12 @@ from ..wire.jsonrpc import METHOD_NOT_FOUND
 from .offer import (
     Offer,
     ProtocolSetup,
+    RequestKeys,
     check_fork,
     check_no_services,
     connection,
     environment,
-    keys,
+    random_uuids,
     relays,
     serve_extensions,
     tool_server,
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from ..tools.server import InProcessConnection, InProcessServer
 
 
+_USUAL: Final = ClaudeOptions()
+
+
 def set_up_claude(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
     """Set up a session for Claude Code.
 
@@ -53,55 +57,89 @@ def set_up_claude(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup
     servers = [server.name for server in offer.servers]
     if offer.tools:
         servers.append(OWN_NAME)
-    options = structs.replace(
-        agent.claude or ClaudeOptions(),
-        hooks={} if hooks is None else hooks.matchers,
-        sdk_servers=tuple(servers),
-    )
+    options = agent.claude or _USUAL
+    if hooks is not None or servers or options.hooks or options.sdk_servers:
+        matchers = {} if hooks is None else hooks.matchers
+        options = structs.replace(options, hooks=matchers, sdk_servers=tuple(servers))
     # Reports invalid options before anything is started.
     wanted = effective(options, opening)
     if offer.standing.refuses and not wanted.legacy:
         options = structs.replace(options, hooks=with_checks(options.hooks))
     check_values(wanted)
     check_fork(opening, goes_on=wanted.continue_last)
-    new_key = keys(offer.first_key)
+    parts = _ClaudeSetup(agent, opening, offer, options, hooks)
+    if offer.extensions:
+        parts.make_driver()  # reports errors in the extensions before anything is started
+    connect = connection(agent, offer, parts.program)
+    return ProtocolSetup(opening, parts.make_driver, connect, parts.around_session, offer)
 
-    def make_driver() -> Driver:
+
+class _ClaudeSetup:
+    """The parts of a session's setup that are used at each start, and around the session."""
+
+    __slots__ = (
+        "_agent",
+        "_hooks",
+        "_new_key",
+        "_new_uuid",
+        "_offer",
+        "_opening",
+        "_options",
+        "_taken",
+    )
+
+    def __init__(
+        self,
+        agent: Agent,
+        opening: Opening,
+        offer: Offer,
+        options: ClaudeOptions,
+        hooks: HookTable | None,
+    ) -> None:
+        """`options`: those of the agent, with the session's hooks and tool servers."""
+        self._agent = agent
+        self._opening = opening
+        self._offer = offer
+        self._options = options
+        self._hooks = hooks
+        self._new_key = RequestKeys(offer.first_key)
+        self._new_uuid = offer.new_uuid or random_uuids()
+        self._taken: tuple[str | None, ...] = (None,)
+        """The ids of earlier processes of an old version."""
+
+    def make_driver(self) -> Driver:
         """Return the driver for the next process: the usual one, or the one for old versions."""
+        options, offer = self._options, self._offer
         limit = offer.limits.message_bytes
         if not options.legacy:
             return ClaudeDriver(
                 options,
-                new_key=new_key,
-                new_uuid=offer.new_uuid,
+                new_key=self._new_key,
+                new_uuid=self._new_uuid,
                 extensions=offer.extension_methods,
                 line_limit=limit,
-                files=agent.connect is None,
+                files=self._agent.connect is None,
             )
         if offer.extensions:
             raise LocalProtocolError("the older dialect has no requests that could be extended")
         from ..claude.legacy import LegacyDriver  # few programs are that old
 
-        return LegacyDriver(options, new_key=new_key, line_limit=limit)
+        return LegacyDriver(options, new_key=self._new_key, line_limit=limit)
 
-    if offer.extensions:
-        make_driver()  # reports errors in the extensions before anything is started
-
-    taken: set[str | None] = {None}
-
-    def program(opening: Opening) -> tuple[Sequence[str], Mapping[str, str]]:
+    def program(self, opening: Opening) -> tuple[Sequence[str], Mapping[str, str]]:
         """Return the command and the environment for the next process.
 
         They depend on the present: the trust in the folder, the money that is left of the budgets,
         and for an old version the ids of earlier processes. Deny rules are added to the command,
         too, so that Claude Code enforces them itself.
         """
+        agent, offer, options = self._agent, self._offer, self._options
         usual = options if offer.project is None else offer.project.claude_options(options)
         given = effective(usual, opening)
         if given.legacy:  # such a program does not accept the id of an earlier process
-            if given.session_id in taken:
-                given = structs.replace(given, session_id=offer.new_uuid())
-            taken.add(given.session_id)
+            if given.session_id in self._taken:
+                given = structs.replace(given, session_id=self._new_uuid())
+            self._taken += (given.session_id,)
         if not given.legacy:
             rules = as_claude_rules(offer.standing.deny_rules, whole_tools=False)
             denied = (*given.disallowed_tools, *rules)
@@ -115,12 +153,13 @@ def set_up_claude(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup
         return command.argv, {**inherited, **offer.variables(), **command.env_set}
 
     @asynccontextmanager
-    async def around_session(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
+    async def around_session(self, host: SessionHost, session: Session) -> AsyncIterator[Opening]:
         """Provide tools, hooks and stored sessions; resolve the end of a fork; show earlier turns.
 
         The earlier turns of a resumed session are read from its transcript, because Claude Code
         does not send them.
         """
+        agent, offer, hooks = self._agent, self._offer, self._hooks
         async with ExitStack() as stack:
             tool_servers: list[InProcessServer] = [*await relays(host, offer, stack)]
             if offer.tools:
@@ -136,16 +175,26 @@ def set_up_claude(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup
             serve_extensions(host, session, offer)
             if agent.connect is None:  # otherwise its sessions are on the agent's machine
                 host.provide_stored_sessions(partial(_kept_sessions, agent, offer.env))
-            given = effective(options, opening)
-            env = {**environment(agent, offer.env, project=offer.project), **given.env}
-            meant, history = await _continued(opening, given, env)
+            meant, history = await self._continued()
             for effect in history:
                 host.core.conversation.take(effect)
-            yield with_session_id(meant, options, offer.new_uuid)
+            yield with_session_id(meant, self._options, self._new_uuid)
 
-    return ProtocolSetup(
-        opening, make_driver, connection(agent, offer, program), around_session, offer
-    )
+    async def _continued(self) -> tuple[Opening, list[Effect]]:
+        """Resolve the end of a fork, and return the history of an earlier session.
+
+        Without an earlier session, the modules that read transcripts are not needed. Raises
+        `LocalProtocolError` as `with_entry` does.
+        """
+        opening, offer = self._opening, self._offer
+        given = effective(self._options, opening)
+        if opening.resume is None and opening.fork_at is None and not given.continue_last:
+            return opening, []
+        from .claude_sessions import stored_history, with_entry
+
+        env = {**environment(self._agent, offer.env, project=offer.project), **given.env}
+        meant = await with_entry(opening, env)
+        return meant, await stored_history(meant, given, env)
 
 
 def _kept_sessions(agent: Agent, env: Mapping[str, str]) -> AgentSessions:
@@ -153,22 +202,6 @@ def _kept_sessions(agent: Agent, env: Mapping[str, str]) -> AgentSessions:
     from .claude_sessions import KeptByClaude
 
     return KeptByClaude(agent, env)
-
-
-async def _continued(
-    opening: Opening, options: ClaudeOptions, env: Mapping[str, str]
-) -> tuple[Opening, list[Effect]]:
-    """Resolve the end of a fork, and return the history of an earlier session.
-
-    Without an earlier session, the modules that read transcripts are not needed. Raises
-    `LocalProtocolError` as `with_entry` does.
-    """
-    if opening.resume is None and opening.fork_at is None and not options.continue_last:
-        return opening, []
-    from .claude_sessions import stored_history, with_entry
-
-    meant = await with_entry(opening, env)
-    return meant, await stored_history(meant, options, env)
 
 
 def _hook_table(offer: Offer) -> HookTable | None:

@@ -26,12 +26,12 @@ from ..session.host import SessionHost
 from .offer import (
     Offer,
     ProtocolSetup,
+    RequestKeys,
     check_dicts,
     check_fork,
     check_no_services,
     connection,
     environment,
-    keys,
     relays,
     serve_extensions,
     tool_server,
@@ -62,36 +62,52 @@ def set_up_codex(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
     check_fork(opening)
     if opening.mode is None and agent.quirks.mode is not None:
         opening = structs.replace(opening, mode=agent.quirks.mode)
-    new_key = keys(offer.first_key)
-    # A thread keeps the tools that it was started with. A resumed one, started by another process,
-    # gets its tools from an MCP server.
-    bridged = opening.resume is not None
+    parts = _CodexSetup(agent, opening, offer)
+    if offer.extensions:
+        parts.make_driver()  # reports errors in the extensions before anything is started
+    connect = connection(agent, offer, parts.program)
+    return ProtocolSetup(opening, parts.make_driver, connect, parts.around_session, offer)
 
-    def make_driver() -> Driver:
+
+class _CodexSetup:
+    """The parts of a session's setup that are used at each start, and around the session."""
+
+    __slots__ = ("_agent", "_bridged", "_new_key", "_offer", "_opening")
+
+    def __init__(self, agent: Agent, opening: Opening, offer: Offer) -> None:
+        self._agent = agent
+        self._opening = opening
+        self._offer = offer
+        self._new_key = RequestKeys(offer.first_key)
+        # A thread keeps the tools that it was started with. A resumed one, started by another
+        # process, gets its tools from an MCP server.
+        self._bridged = opening.resume is not None
+
+    def make_driver(self) -> Driver:
         """Return the driver for the next process. A driver is never used for a second process."""
+        offer = self._offer
         return CodexDriver(
-            new_key,
+            self._new_key,
             client=CodexClientInfo(name="agentrt", title="agentrt", version=__version__),
-            tools=[] if bridged else [tool.info for tool in offer.tools],
+            tools=[] if self._bridged else [tool.info for tool in offer.tools],
             extensions=offer.extension_methods,
             config=offer.project.thread_config if offer.project is not None else None,
             line_limit=offer.limits.message_bytes,
         )
 
-    if offer.extensions:
-        make_driver()  # reports errors in the extensions before anything is started
-
-    def program(opening: Opening) -> tuple[Sequence[str], Mapping[str, str]]:
+    def program(self, opening: Opening) -> tuple[Sequence[str], Mapping[str, str]]:
         """Return the command and the environment for the next process."""
-        variables = environment(agent, offer.env, project=offer.project)
-        return agent.command, {**variables, **offer.variables()}
+        agent, offer = self._agent, self._offer
+        variables, further = environment(agent, offer.env, project=offer.project), offer.variables()
+        return agent.command, {**variables, **further} if further else variables
 
     @asynccontextmanager
-    async def around_session(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
+    async def around_session(self, host: SessionHost, session: Session) -> AsyncIterator[Opening]:
         """Serve the tools: over Codex's own pipes, or in a resumed thread by an MCP server."""
+        offer, bridged = self._offer, self._bridged
         async with ExitStack() as stack:
             serve_extensions(host, session, offer)
-            servers = list(opening.mcp_servers)
+            servers = list(self._opening.mcp_servers)
             tool_servers: list[InProcessServer] = [*await relays(host, offer, stack)]
             if offer.tools:
                 tools = tool_server(host, session, offer, sent=not bridged)
@@ -111,11 +127,10 @@ def set_up_codex(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
                     )
                 )
                 servers.append(endpoint.stdio_server())
-            yield structs.replace(opening, mcp_servers=tuple(servers))
-
-    return ProtocolSetup(
-        opening, make_driver, connection(agent, offer, program), around_session, offer
-    )
+            meant = self._opening
+            if tool_servers:
+                meant = structs.replace(meant, mcp_servers=tuple(servers))
+            yield meant
 
 
 async def _serve_tool(host: SessionHost, server: ToolServer, request: ServiceRequested) -> Any:

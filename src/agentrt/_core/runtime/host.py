@@ -17,7 +17,6 @@ import trio
 from ..errors import LocalProtocolError
 from ..logging import get_logger
 from ..model.content import JsonObject
-from ..model.log import Log
 from ..session.session import Session, host_of
 from ..store.base import StoreEntry
 from ..store.persister import first_prompt
@@ -80,7 +79,9 @@ class Host:
         """
         self.session = session
         self._updated = host_of(session).wall_time()
-        self._stop_listening = session.log.listen(self._noting_activity(session.log))
+        self._state = session.log.state
+        self._phase, self._turns = self._state.state.phase, self._state.turn_count
+        self._stop_listening = session.log.listen(self._note_activity)
         if self.tenant:
             host_of(session).limit_rate(self._register.rate_limit(self.tenant))
 
@@ -89,24 +90,15 @@ class Host:
         self._stop_listening()
         self._stop_listening = lambda: None
 
-    def _noting_activity(self, log: Log) -> Callable[[], None]:
-        """Return a listener that records the time when a turn starts or ends, or a question is
-        asked.
+    def _note_activity(self) -> None:
+        """Record the time when a turn starts or ends, or a question is asked.
+
+        Comparing two values is cheap, and the text of an answer changes neither.
         """
-        wall_time, state = host_of(self.session).wall_time, log.state
-        phase, turns = state.state.phase, state.turn_count
-
-        def note() -> None:
-            """Record the time if the phase or the number of turns has changed.
-
-            Comparing two values is cheap, and the text of an answer changes neither.
-            """
-            nonlocal phase, turns
-            if state.state.phase != phase or state.turn_count != turns:
-                phase, turns = state.state.phase, state.turn_count
-                self._updated = wall_time()
-
-        return note
+        state = self._state
+        if state.state.phase != self._phase or state.turn_count != self._turns:
+            self._phase, self._turns = state.state.phase, state.turn_count
+            self._updated = host_of(self.session).wall_time()
 
     async def follow(self, session: Session) -> None:
         """Wait until an adopted session is over, and until a stored one may be opened again."""
@@ -219,6 +211,7 @@ class Host:
                         self._created = host_of(self.session).wall_time()
                     self._register.add(self)
                     task_status.started(self.session)
+                    del task_status  # it keeps the nursery of the start in memory
                     await self._watch()
         except Exception:
             if not opened:

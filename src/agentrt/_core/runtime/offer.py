@@ -75,7 +75,7 @@ def check_dicts(agent: Agent, opening: Opening, *names: str) -> None:
 AroundSession = Callable[[SessionHost, "Session"], AbstractAsyncContextManager[Opening]]
 
 
-def _uuids() -> Callable[[], str]:
+def random_uuids() -> Callable[[], str]:
     """Return a function that makes UUIDs with a random head and counting last digits.
 
     Each prompt needs one, and asking the system for a random number every time would cost more than
@@ -110,8 +110,8 @@ class Offer(Struct, frozen=True, kw_only=True):
     """Returns what the session's budgets have left, in USD, when the process is started."""
     first_key: str = "r"
     """Prefix of the keys of the agent's requests; must differ from those of earlier processes."""
-    new_uuid: Callable[[], str] = field(default_factory=_uuids)
-    """Returns ids for Claude's sessions and prompts."""
+    new_uuid: Callable[[], str] | None = None
+    """Returns ids for Claude's sessions and prompts; None for random ones."""
     standing: Standing = field(default_factory=lambda: Standing(None))
     """Denials that apply even if the agent does not ask, for agents that accept such rules."""
     tap: Tap = field(default_factory=Tap)
@@ -124,9 +124,9 @@ class Offer(Struct, frozen=True, kw_only=True):
     """
 
     @property
-    def extension_methods(self) -> frozenset[str]:
+    def extension_methods(self) -> tuple[str, ...]:
         """The methods of the agent's own that the extensions serve."""
-        return frozenset(each.method for each in self.extensions)
+        return tuple(each.method for each in self.extensions)
 
     def inside(self, env: Mapping[str, str]) -> Mapping[str, str]:
         """Return the environment of the agent's programs, in the sandbox if there is one."""
@@ -222,44 +222,59 @@ def connection(
 
         return lambda opening: open_streams(cast("OpenStreams", agent.connect))
 
-    @asynccontextmanager
-    async def connect(opening: Opening) -> AsyncIterator[Transport]:
-        """Start the program, and yield its transport until it has ended.
-
-        The files for an untrusted folder are written, and the sandbox is prepared, for each start
-        anew.
-        """
-        command, env = program(opening)
-        hidden: Sequence[str] = ()
-        async with ExitStack() as stack:
-            if offer.project is not None:
-                command = (*command, *offer.project.arguments)
-                entered = offer.project.entered(env, hides=offer.hides)
-                env, hidden = await stack.enter_async_context(entered)
-            offer.tap.env = env
-            start = None
-            if offer.wall is not None:
-                start = await stack.enter_async_context(offer.wall.start(command, env, hidden))
-            async with open_process(
-                command if start is None else start.argv,
-                cwd=opening.cwd,
-                env=env if start is None else start.env,
-                limits=offer.limits,
-                on_stderr=offer.on_stderr,
-                watcher=offer.tap.process,
-                entry=None if start is None else start.entry,
-                pass_fds=() if start is None else start.pass_fds,
-            ) as transport:
-                if offer.wall is not None and start is not None:
-                    offer.wall.entered(start)
-                yield transport
-
-    return connect
+    return partial(_started, offer, program)
 
 
-def keys(first: str) -> Callable[[], str]:
-    """Return a function that makes consecutive keys with this prefix."""
-    return map(f"{first}%d".__mod__, count(1)).__next__
+@asynccontextmanager
+async def _started(
+    offer: Offer,
+    program: Callable[[Opening], tuple[Sequence[str], Mapping[str, str]]],
+    opening: Opening,
+) -> AsyncIterator[Transport]:
+    """Start the program, and yield its transport until it has ended.
+
+    The files for an untrusted folder are written, and the sandbox is prepared, for each start anew.
+    """
+    command, env = program(opening)
+    hidden: Sequence[str] = ()
+    async with ExitStack() as stack:
+        if (project := offer.project) is not None:
+            command = (*command, *project.arguments)
+            hidden = await project.files_to_hide(env, hides=offer.hides)
+            if project.writes_files:
+                env = await stack.enter_async_context(project.written_files(env))
+        offer.tap.env = env
+        start = None
+        if offer.wall is not None:
+            start = await stack.enter_async_context(offer.wall.start(command, env, hidden))
+        async with open_process(
+            command if start is None else start.argv,
+            cwd=opening.cwd,
+            env=env if start is None else start.env,
+            limits=offer.limits,
+            on_stderr=offer.on_stderr,
+            watcher=offer.tap.process,
+            entry=None if start is None else start.entry,
+            pass_fds=() if start is None else start.pass_fds,
+        ) as transport:
+            if offer.wall is not None and start is not None:
+                offer.wall.entered(start)
+            yield transport
+
+
+class RequestKeys:
+    """Makes the keys of an agent's requests, consecutive numbers with a prefix."""
+
+    __slots__ = ("_first", "_last")
+
+    def __init__(self, first: str) -> None:
+        self._first = first
+        self._last = 0
+
+    def __call__(self) -> str:
+        """Return the next key."""
+        self._last += 1
+        return f"{self._first}{self._last}"
 
 
 def _show_progress(
@@ -308,13 +323,13 @@ def tool_server(
     host.provide_tools(server.set_tools)
     own = {tool.name for tool in offer.own_tools}
     if not sent:
-        host.completion_callbacks.append(partial(_check_fetched, host, server, own))
+        host.completion_callbacks += (partial(_check_fetched, host, server, own),)
     return server
 
 
 def _check_fetched(host: SessionHost, server: ToolServer, own: set[str]) -> None:
     """Report after the first turn if the agent has not fetched the tools."""
-    host.completion_callbacks.clear()
+    host.completion_callbacks = ()
     names = [tool.name for tool in server.tools if tool.name not in own]
     if names and not server.fetched:
         host.core.add_notice(

@@ -492,11 +492,12 @@ async def serve_session(
             worktree=worktree,
         )
         session = make_session(host)
+        finished = _Finished(host)
         try:
             async with (
-                _finished(host),  # also if the services cannot be entered
+                finished,  # also if the services cannot be entered
                 setup.around_session(host, session) as opening,
-                _finished(host),
+                finished,
             ):
                 with host.scope.entered():
                     if again is None:
@@ -521,17 +522,23 @@ async def serve_session(
                 observation.close()
 
 
-@asynccontextmanager
-async def _finished(host: SessionHost) -> AsyncIterator[None]:
+class _Finished:
     """End the session's process after the block, however the block ends.
 
     What serves the agent lives longer: an agent that is alive can always ask for more of it.
     """
-    try:
-        yield
-    finally:
+
+    __slots__ = ("_host",)
+
+    def __init__(self, host: SessionHost) -> None:
+        self._host = host
+
+    async def __aenter__(self) -> None:
+        pass
+
+    async def __aexit__(self, *raised: object) -> None:
         with trio.CancelScope(shield=True):  # bounded by the limits for ending a process
-            await host.finish()
+            await self._host.finish()
 
 
 LIVE = frozenset({"pending", "running"})

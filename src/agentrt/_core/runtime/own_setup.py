@@ -13,11 +13,11 @@ from ..session.host import SessionHost
 from .offer import (
     Offer,
     ProtocolSetup,
+    RequestKeys,
     check_fork,
     check_no_services,
     connection,
     environment,
-    keys,
 )
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def set_up_own(agent: Agent, opening: Opening, offer: Offer) -> ProtocolSetup:
             )
     check_fork(opening)
     variables = environment(agent, offer.env, project=offer.project)
-    new_key = keys(offer.first_key)
+    new_key = RequestKeys(offer.first_key)
 
     def make_driver() -> Driver:
         """Return the program's driver for the next process."""

@@ -181,36 +181,42 @@ class ProjectStart(Struct, kw_only=True):
             scans[0] = structs.replace(scans[0], folder=self.origin)
         return tuple(scans)
 
-    @asynccontextmanager
-    async def entered(
+    async def files_to_hide(
         self, env: Mapping[str, str], *, hides: bool = False
-    ) -> AsyncIterator[tuple[Mapping[str, str], tuple[str, ...]]]:
-        """Examine the folders and write the files that the agent needs, while its process lives.
+    ) -> tuple[str, ...]:
+        """Examine the folders, and return the files that must be hidden from the agent.
 
-        Yields the environment for the start, and the files that must be hidden from the agent.
         `hides`: a sandbox can hide files. Raises `FolderNotTrusted` if files would have to be
         hidden and cannot be.
         """
         if self.trusted:
-            yield env, ()
-            return
+            return ()
         verdict = await self._look(env)
-        hidden: tuple[str, ...] = ()
         if hides:
-            hidden = tuple(self._hidden(verdict))
-        elif refusal := self._refusal(verdict):
+            return tuple(self._hidden(verdict))
+        if refusal := self._refusal(verdict):
             other = f"{_HOW_TO_DECLARE}; otherwise" if self.rules.declares else "Otherwise"
             raise FolderNotTrusted(
                 f"{self.agent.name} is not started in {self.folders[0]!r}, because the folder is"
                 f" not trusted and {refusal}. {other}, {HOW_TO_TRUST}",
                 folder=self.folders[0],
             )
-        if not self.rules.qwen_settings or QWEN_SETTINGS in self.agent.env:
-            yield env, hidden
-            return
+        return ()
+
+    @property
+    def writes_files(self) -> bool:
+        """True if the agent needs `written_files`."""
+        return self.rules.qwen_settings and not self.trusted and QWEN_SETTINGS not in self.agent.env
+
+    @asynccontextmanager
+    async def written_files(self, env: Mapping[str, str]) -> AsyncIterator[Mapping[str, str]]:
+        """Write the files that keep the agent from the project, while its process lives.
+
+        Yields the environment for the start.
+        """
         with tempfile.TemporaryDirectory(prefix="agentrt-") as place:
             files = await trio.to_thread.run_sync(self._write_qwen_files, Path(place), env)
-            yield {**env, **files}, hidden
+            yield {**env, **files}
 
     def _refusal(self, verdict: ProjectVerdict) -> str:
         """Return the reason why the agent must not be started without a sandbox."""

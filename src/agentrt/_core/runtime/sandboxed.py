@@ -283,11 +283,13 @@ async def _turn_ended(host: SessionHost, turn: TurnMachine | None) -> None:
     if turn is not None and turn.ended is not None:
         await trio.lowlevel.checkpoint()
         return
-    host.turn_end_callbacks.append(ended)
+    host.turn_end_callbacks += (ended,)
     try:
         await over.wait()
     finally:
-        host.turn_end_callbacks.remove(ended)
+        host.turn_end_callbacks = tuple(
+            each for each in host.turn_end_callbacks if each is not ended
+        )
 
 
 _TOOL_KINDS: Final = {"Network": "fetch", "Read": "read", "Write": "edit", "Program": "execute"}

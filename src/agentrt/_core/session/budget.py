@@ -367,6 +367,8 @@ def money_left(own: tuple[Budget, ...]) -> Callable[[], float | None]:
     are left. None: no limit.
     """
     budgets = (*_budgets.get(), *own)
+    if not budgets:
+        return _unlimited
 
     def left() -> float | None:
         """Return the money left of the tightest budget now, in USD."""
@@ -374,6 +376,10 @@ def money_left(own: tuple[Budget, ...]) -> Callable[[], float | None]:
         return min((usd for usd in counting if usd is not None), default=None)
 
     return left
+
+
+def _unlimited() -> None:
+    """Return the money left without a budget: there is no limit."""
 
 
 def _check(**limits: float | None) -> None:
@@ -387,6 +393,9 @@ def _check(**limits: float | None) -> None:
             raise ValueError(f"{name} must be {kind} above 0, not {value!r}")
 
 
+_NOTHING: Final[frozenset[str]] = frozenset()
+
+
 class UsageMeter:
     """Computes what to charge from an agent's reports.
 
@@ -394,6 +403,9 @@ class UsageMeter:
     conversation is reset, a turn's own figures at its end, or both. What was charged never becomes
     less.
     """
+
+    measured: frozenset[str] = _NOTHING
+    """The quantities that were reported for the running turn."""
 
     def __init__(self, *, fresh: bool) -> None:
         """`fresh`: the agent has no earlier conversation, so that its totals begin at zero."""
@@ -403,14 +415,12 @@ class UsageMeter:
         self._turn_tokens = 0
         self._ahead_usd = 0.0
         self._ahead_tokens = 0
-        self.measured: frozenset[str] = frozenset()
-        """The quantities that were reported for the running turn."""
 
     def begin_turn(self) -> None:
         """Count from zero for a new turn."""
         self._turn_usd, self._turn_tokens = 0.0, 0
         self._ahead_usd, self._ahead_tokens = 0.0, 0
-        self.measured = frozenset()
+        self.measured = _NOTHING
 
     def total(self, usage: Usage) -> tuple[float, int]:
         """Take a session's totals; return the money and the tokens to charge."""
@@ -487,8 +497,8 @@ class SessionBudgets:
         self._turn: TurnMachine | None = None
         self._charged: tuple[Budget, ...] = own
         """The budgets of the last turn, which late reports are charged to."""
-        self._reported: frozenset[str] = frozenset()
-        self._refused: list[Budget] = []
+        self._reported = _NOTHING
+        self._refused: tuple[Budget, ...] = ()
         """Budgets whose refusals are in the log. One notice each is enough."""
 
     def _of(self, turn: TurnMachine) -> tuple[Budget, ...]:
@@ -586,7 +596,7 @@ class SessionBudgets:
     def _report_refused(self, budget: Budget, reason: str) -> None:
         """Report the first prompt that a budget refuses."""
         if budget not in self._refused:
-            self._refused.append(budget)
+            self._refused += (budget,)
             data = {"limit": budget.exceeded, "budget": structs.asdict(budget.status())}
             message = f"a prompt was not sent: {reason}"
             self._core.add_notice(Notice("warning", "budget_refused", message, data))

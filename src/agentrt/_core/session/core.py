@@ -119,6 +119,7 @@ _logger: Final = get_logger("session")
 _LEVELS: Final = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 """The logging levels of notices."""
 _BAD_ENDS: Final = frozenset({"failed", "timed_out", "agent_died"})
+_NO_PROMPTS: Final[frozenset[str]] = frozenset()
 
 
 def unsendable(error: Exception) -> AgentrtError:
@@ -293,9 +294,9 @@ class SessionCore:
         """The origin of the close, if `ask_close` was called."""
         self._discards = False
         """True if closing drops prompts that a store would keep."""
-        self._asked: list[PermissionOpened] = []
+        self._asked: tuple[PermissionOpened, ...] = ()
         """Questions that were open when the session was closed and that the store keeps."""
-        self._steered: frozenset[str] = frozenset()
+        self._steered = _NO_PROMPTS
         """Prompts sent into a running turn that no turn's end has accounted for."""
         self._repeated_prompts = RepeatedPrompts()
         """The prompts that the agent repeats before the handshake is over."""
@@ -624,7 +625,7 @@ class SessionCore:
             if keeps:
                 self.queue.pause()
                 self._queue_changed()
-                self._asked = list(self.log.state.permissions.values()) if self.resumes else []
+                self._asked = tuple(self.log.state.permissions.values()) if self.resumes else ()
             if self.turn is not None:
                 self.cancel_turn(self.turn, "cancelled", by="caller", origin=self._closed_from)
 

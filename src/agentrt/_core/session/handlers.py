@@ -176,11 +176,14 @@ class TurnTasks:
 
     def __init__(self) -> None:
         """Prepare the tasks; `run` opens the nursery."""
-        self.cancel_scope: trio.CancelScope = trio.CancelScope()
         self.turn: TurnMachine | None = None
         """The turn that uses it; None until it is needed."""
         self.finished: bool = False
-        self._over = trio.Event()
+
+    @property
+    def cancel_scope(self) -> trio.CancelScope:
+        """The cancel scope of the nursery. Cancelling it cancels the turn."""
+        return self.nursery.cancel_scope
 
     def assign(self, turn: TurnMachine) -> None:
         """Assign this to a turn: the deadline of the scope is the turn's hard limit."""
@@ -192,8 +195,7 @@ class TurnTasks:
 
     def close(self) -> None:
         """Cancel the remaining tasks of a turn that is over."""
-        self.nursery.cancel_scope.cancel()
-        self._over.set()
+        self.cancel_scope.cancel()
 
     async def run(
         self,
@@ -204,22 +206,19 @@ class TurnTasks:
     ) -> None:
         """Keep the nursery open until `close`.
 
-        `cancelled` is called immediately if the scope or the nursery is cancelled before that, and
+        `cancelled` is called immediately if the nursery is cancelled before that, and
         `finished` when every task is over. An error of a task goes to the turn's block or, if no
         task is in it, is raised here.
         """
         try:
-            async with bare_errors():
-                with self.cancel_scope:
-                    async with trio.open_nursery() as self.nursery:
-                        task_status.started(self)
-                        try:
-                            await self._over.wait()
-                        except trio.Cancelled:
-                            ours = self.cancel_scope.cancel_called
-                            if self.turn and (ours or self.nursery.cancel_scope.cancel_called):
-                                cancelled(self.turn)
-                            raise
+            async with bare_errors(), trio.open_nursery() as self.nursery:
+                task_status.started(self)
+                try:
+                    await trio.sleep_forever()
+                except trio.Cancelled:
+                    if self.turn and self.cancel_scope.cancel_called:
+                        cancelled(self.turn)
+                    raise
         except trio.Cancelled:
             raise
         except BaseException as error:

@@ -197,19 +197,19 @@ class SessionHost:
         """
         self._notified = ""
         """The key of the last notification that was served."""
-        self.exit_callbacks: list[Callable[[], None]] = []
+        self.exit_callbacks: tuple[Callable[[], None], ...] = ()
         """Called when the agent's process has ended, so that its leftovers here are of no use any
         more.
         """
-        self.completion_callbacks: list[Callable[[], None]] = []
+        self.completion_callbacks: tuple[Callable[[], None], ...] = ()
         """Called when the turn of a prompt has completed."""
-        self.turn_end_callbacks: list[Callable[[TurnMachine], None]] = []
+        self.turn_end_callbacks: tuple[Callable[[TurnMachine], None], ...] = ()
         """Called with each turn that has ended."""
         self.fork_factory = fork_factory
         """Opens another session of the same agent with the same arguments, except for its folder,
         settings and store. None if unknown.
         """
-        self.program_counts: list[Callable[[], int]] = []
+        self.program_counts: tuple[Callable[[], int], ...] = ()
         """Each returns a number of running programs that the agent has had started here."""
         self.nursery: ServiceNursery
         """The nursery of the tasks that outlive turns."""
@@ -264,8 +264,9 @@ class SessionHost:
         self._make_driver = make_driver
         self._connect = connect
         self._spare_tasks: TurnTasks | None = None  # for the next turn that needs one
-        self._tasks: list[TurnTasks] = []  # those that belong to a turn
-        self._restart = trio.CancelScope()
+        self._tasks: tuple[TurnTasks, ...] = ()  # those that belong to a turn
+        self._restart: trio.CancelScope | None = None
+        """Around the restart in progress."""
         self._restarted: trio.Event | None = None  # of the restart in progress
         self._replaced: trio.Event | None = None  # of the process that is being ended
         self._sleep_scope: trio.CancelScope | None = None
@@ -409,10 +410,10 @@ class SessionHost:
         for tasks in self._tasks:
             if tasks.turn is turn:
                 tasks.close()
-        for ended in tuple(self.turn_end_callbacks):
+        for ended in self.turn_end_callbacks:
             ended(turn)
         if turn.origin == "user" and turn.ended is not None and turn.ended.outcome == "completed":
-            for check in tuple(self.completion_callbacks):
+            for check in self.completion_callbacks:
                 check()
         if self.checkpoints is not None:
             self.checkpoints.turn_ended(turn.id)
@@ -525,7 +526,7 @@ class SessionHost:
         spare, self._spare_tasks = self._spare_tasks, None
         if spare is not None:
             spare.assign(turn)
-            self._tasks.append(spare)
+            self._tasks += (spare,)
             self._wake.set()
         return spare
 
@@ -702,7 +703,7 @@ class SessionHost:
 
     def _tasks_ended(self) -> None:
         """Drop the nurseries that are over. The next turn may have waited for one of them."""
-        self._tasks = [tasks for tasks in self._tasks if not tasks.finished]
+        self._tasks = tuple(tasks for tasks in self._tasks if not tasks.finished)
         self.turns_may_start()  # and the turn's block waits for them
 
     def received(
@@ -775,7 +776,7 @@ class SessionHost:
                 return
             raise SessionClosed("the session was closed while its agent was started again")
         finally:
-            self._restarted = None
+            self._restart = self._restarted = None
             over.set()
 
     async def _start_again(self) -> None:
@@ -1037,7 +1038,7 @@ class SessionHost:
         else:
             self.core.close()
         try:
-            if self._restarted is not None:
+            if self._restart is not None:
                 self._restart.cancel()
                 await self.restarted()
             if self._replaced is not None:
@@ -1060,8 +1061,7 @@ class SessionHost:
         """Forget the services of an ended session, which refer to this object."""
         for services in (self._services, self.turn_services):
             services.clear()
-        for callbacks in (self.exit_callbacks, self.completion_callbacks, self.program_counts):
-            callbacks.clear()
+        self.exit_callbacks = self.completion_callbacks = self.program_counts = ()
         if self.set_tools is not None:
             self.set_tools = _nothing
 

@@ -234,7 +234,7 @@ class Link:
                                 transport,
                                 self._data,
                                 self._eof,
-                                replied=lambda: self._replied,
+                                replied=self._has_replied,
                                 wait_for_room=self._wait_for_room,
                             )
                             await transport.wait()
@@ -249,6 +249,10 @@ class Link:
             self._end()
         if self._transport is None:
             task_status.started()  # closed before there was a process
+
+    def _has_replied(self) -> bool:
+        """Return True if something was written since the last bytes came."""
+        return self._replied
 
     def _report_gone(self) -> None:
         """Report the end of the process, once, and end the wait for the handshake."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from trio.lowlevel import (
@@ -43,7 +44,7 @@ class Waiters:
     def __init__(self) -> None:
         """Begin without waiting tasks."""
         self.tasks: dict[Task, Callable[[], bool] | None] = {}
-        self.callbacks: list[Callable[[], None]] = []
+        self.callbacks: tuple[Callable[[], None], ...] = ()
         """Called once, at the next `wake`, for readers in another event loop."""
 
     async def wait(self, until: Callable[[], bool] | None = None) -> None:
@@ -67,13 +68,17 @@ class Waiters:
 
         Returns the function that unsubscribes it.
         """
-        self.callbacks.append(wake)
-        return lambda: self.callbacks.remove(wake) if wake in self.callbacks else None
+        self.callbacks += (wake,)
+        return partial(self._leave, wake)
+
+    def _leave(self, left: Callable[[], None]) -> None:
+        """Do not call `left` any more."""
+        self.callbacks = tuple(each for each in self.callbacks if each is not left)
 
     def wake(self) -> None:
         """Resume all waiting tasks, except for those with an `until` that returns false."""
         if self.callbacks:
-            others, self.callbacks = self.callbacks, []
+            others, self.callbacks = self.callbacks, ()
             for wake in others:
                 wake()
         if self.tasks:

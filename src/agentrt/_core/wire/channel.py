@@ -5,7 +5,6 @@ It collects effects, sends requests and matches their answers, and reports defec
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -39,7 +38,7 @@ class Channel:
     def __init__(self) -> None:
         """Begin without effects and requests."""
         self.out: list[Effect] = []
-        self.counts: Counter[str] = Counter()
+        self.counts: dict[str, int] = {}
         """The number of occurrences of each notice, reported or not."""
         self._repeats = NoticeLimiter()
         self._calls: OutstandingCalls[Then] = OutstandingCalls()
@@ -180,7 +179,7 @@ class Channel:
         """Count a notice and report it unless it was reported often before; see
         `NoticeLimiter.worth_reporting`.
         """
-        self.counts[code] += times
+        self.counts[code] = self.counts.get(code, 0) + times
         notice = Notice(level, code, message, data)
         self.out += self._repeats.worth_reporting(notice, about=about, times=times)
 
