@@ -8,6 +8,8 @@ switched off, and the objects that only a collection frees are counted.
 from __future__ import annotations
 
 import gc
+import itertools
+import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -189,6 +191,31 @@ async def test_a_viewer_that_leaves_leaves_nothing_to_the_collector() -> None:
             server.cancel_scope.cancel()
 
     left = await cyclic(lead)
+    assert left.total() <= MOST, left
+
+
+async def test_commands_of_viewers_leave_nothing_to_the_collector() -> None:
+    async with (
+        agentrt.open_runtime() as runtime,
+        trio.open_nursery() as server,
+    ):
+        security = agentrt.web.Security(token=TOKEN)
+        site = await server.start(partial(agentrt.web.serve, runtime, security=security))
+
+        async def lead() -> None:
+            for _ in range(5):
+                prompt = {"type": "prompt", "id": f"{next(ids)}", "session": "x", "content": said}
+                await client.send(frame(json.dumps(prompt)))
+                answer = await client.message()
+                assert answer["error"]["code"] == "unknown_session", answer
+
+        said, ids = [{"type": "text", "text": "hello"}], itertools.count()
+        async with slow_line(site.port) as (client, _):
+            await client.send(frame('{"type": "hello", "id": "h"}'))
+            while (await client.message()).get("id") != "h":
+                pass
+            left = await cyclic(lead)
+        server.cancel_scope.cancel()
     assert left.total() <= MOST, left
 
 

@@ -138,8 +138,8 @@ class CommandRun:
         self._error: Exception | None = None
         self._job: Job | None = None
         """The part of the command that takes time, once it has begun."""
-        self._stored: Job = self._keep_answer
-        """Waits until the command is stored."""
+        self._stored: Job | None = None
+        """Waits until the command is stored; None if its answer must be stored by itself."""
         self._remote: RemoteCommand | None = None
         self._place: CommandPlace | None = None
         if (known := client.unstored(command)) is not None:
@@ -157,13 +157,17 @@ class CommandRun:
         return self._machine.is_over
 
     def result(self) -> CommandFields:
-        """Return the result. Raises the command's error, or `GivenUp`."""
+        """Return the result. Raises the command's error, or `GivenUp`. Call it only once."""
         if self._machine.state is CommandState.ANSWERED:
             return self._fields
         if self._machine.state is CommandState.GIVEN_UP:
             raise self._client.give_up(self._command.id)
-        assert self._error is not None
-        raise self._error
+        error, self._error = self._error, None
+        assert error is not None
+        try:
+            raise error
+        finally:
+            del error  # it refers to this frame
 
     def begin(self) -> None:
         """Take the command's place in the order, and carry it out if nothing is to be waited
@@ -216,7 +220,8 @@ class CommandRun:
             unstored: Unstored | None = None
             if state is CommandState.UNSTORED:
                 digest = digest_of(self._command)
-                unstored = Unstored(digest, self._machine, self._fields, self._stored)
+                stored = self._stored or self._keep_answer
+                unstored = Unstored(digest, self._machine, self._fields, stored)
             self._client.keep_unstored(self._command.id, unstored)
 
     def _failed(self, error: Exception) -> CommandEvent:
@@ -261,7 +266,7 @@ class CommandRun:
                     self._fields = await job()
                 return CommandEvent.DONE
             case CommandState.STORING:
-                await self._stored()
+                await (self._stored or self._keep_answer)()
                 return CommandEvent.STORED
             case CommandState.RECALLING:
                 return await self._recall()
@@ -377,7 +382,7 @@ class CommandRun:
     def _act(self) -> Job | None:
         """Begin the command. Returns the job that does the rest; None if it is done."""
         hub, command = self._hub, self._command
-        self._stored = self._keep_answer
+        self._stored = None
         if isinstance(command, c.Cancel | c.CloseSession) and self._is_unlocated:
             raise SessionClosed("the session was moved to another server before the command began")
         if self._plan.stored and isinstance(command, c.ForSession):
@@ -408,30 +413,32 @@ class CommandRun:
         if control.answers:
             control.answers.clear()  # the command caused no event to store it with
         else:
-            self._stored = partial(self._wait_for_events, session, control.seq)
+            ends, shared = isinstance(command, ENDS), self._plan.shared
+            self._stored = partial(_wait_for_events, session, control.seq, ends=ends, shared=shared)
         return None
-
-    async def _wait_for_events(self, session: Session, seq: int) -> CommandFields:
-        """Wait until the events of a command up to `seq` are stored, as its answer is stored with
-        them.
-
-        Raises the store's error if they were not stored, except for commands that end something:
-        their effect stays whatever the store does.
-        """
-        control = SessionControl(session)
-        ends = isinstance(self._command, ENDS)
-        if ends or not self._plan.shared:
-            await control.wait_until_kept(seq)
-        else:  # if it may be stored, another server may carry it out: do not refuse it
-            await control.wait_until_known(seq)
-        if session.log.seq < seq and not ends:
-            control.check_stored()  # raises the reason
-        return self._fields
 
     async def _keep_answer(self) -> CommandFields:
         """Store the answer by itself, for commands without events that it could be stored with."""
         await self._hub.runtime.keep_answer(self._client.answer_to(self._command, self._fields))
         return self._fields
+
+
+async def _wait_for_events(
+    session: Session, seq: int, *, ends: bool, shared: bool
+) -> CommandFields:
+    """Wait until the events of a command up to `seq` are stored, as its answer is stored with them.
+
+    Raises the store's error if they were not stored, except for commands that end something
+    (`ends`): their effect stays whatever the store does. `shared`: other servers use the store.
+    """
+    control = SessionControl(session)
+    if ends or not shared:
+        await control.wait_until_kept(seq)
+    else:  # if it may be stored, another server may carry it out: do not refuse it
+        await control.wait_until_known(seq)
+    if session.log.seq < seq and not ends:
+        control.check_stored()  # raises the reason
+    return {}
 
 
 def _plan(hub: Hub, client: Client, command: c.ViewerCommand, *, forwarded: bool) -> CommandPlan:

@@ -107,6 +107,7 @@ class Host:
             await host.closed.wait()
             if host.keeper is not None:
                 await host.keeper.released.wait()
+            self._stop_noting()
             self._register.remove(self)
 
     def info(self) -> SessionInfo:
