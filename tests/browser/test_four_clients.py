@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -21,7 +21,6 @@ import msgspec
 import pytest
 import trio
 
-from agentrt import Limits
 from agents.lab import model_server, prepare
 from agents.recipes import package_of
 from agents.versions import agents_root
@@ -33,8 +32,7 @@ from clients.connections import Client, Editors
 from clients.install import missing, root
 from clients.kit import node
 from faults.quick import FULL
-from inside.remote import RemoteSession, ServerLine
-from inside.server import ServerAddress
+from remote.cutting import Followed, Line
 
 CLIENTS = ("editor", "page", "terminal", "chat")
 CUTS = 30
@@ -101,7 +99,7 @@ class Terminal:
 class Room:
     """The four clients of a session; and `seen`, over a line that nobody cuts, is for the test."""
 
-    def __init__(self, editors: Editors, chat: Chat, page: Page, seen: RemoteSession) -> None:
+    def __init__(self, editors: Editors, chat: Chat, page: Page, seen: Followed) -> None:
         self.editors, self.chat, self.page, self.seen = editors, chat, page, seen
         self.lines: dict[str, Network] = {}
         self.editor: Client
@@ -271,13 +269,12 @@ async def room(
                 node("acp_client.mjs") as led,
                 node("ai_client.mjs") as chats,
                 trio.open_nursery() as nursery,
+                AsyncExitStack() as stack,
             ):
-                line = ServerLine(lambda: (ServerAddress(f"127.0.0.1:{target}"), token), Limits())
+                line = Line(target, token)
                 await nursery.start(line.run)
                 [session] = [info.session for info in line.sessions]
-                seen = RemoteSession(line, session)
-                line.follow(session, seen)
-                await seen.begun()
+                seen = await stack.enter_async_context(line.followed(session))
                 editors = Editors(led, home)
                 editors.env["AGENTRT_SERVE_TOKEN"] = token
                 made = Room(editors, Chat(chats, "chat"), page, seen)
@@ -295,7 +292,6 @@ async def room(
                     yield made
                 finally:
                     made.terminal.end()
-                    seen.close()
                 nursery.cancel_scope.cancel()
         finally:
             for each in lines.values():

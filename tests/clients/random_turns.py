@@ -1,16 +1,23 @@
 """Turns that nobody has thought of: events in any order that the log could have, and looks at them
-at any time.
+at any time, in any pieces. A socket does not let a client choose the pieces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from random import Random
-from typing import Any
+from typing import Any, Literal
+from unittest.mock import patch
 
 import msgspec
 
 from agentrt import Limits
+from agentrt._serve import transcript
+from agentrt._serve.acpupdates import Updates
+from agentrt._serve.acpupdates2 import Updates2
+from agentrt._serve.aichunks import TurnMessage
+from agentrt._serve.transcript import ItemIndex, ItemReader
 from agentrt.events import (
     TERMINAL,
     AgentState,
@@ -202,3 +209,48 @@ class Story:
             self._append(ItemUpdated(item, {"status": "waiting"}))
         request = f"r{self._count}"
         self._append(PermissionOpened(request=request, title="May I?", item=item, options=OPTIONS))
+
+
+# --- the looks at them
+
+
+@contextmanager
+def in_pieces(random: Random) -> Iterator[None]:
+    """Let a session be shown one, three or very many items at a time."""
+    with patch.object(transcript, "ITEMS_PER_PIECE", random.choice((1, 3, 256))):
+        yield
+
+
+@contextmanager
+def in_small_steps() -> Iterator[None]:
+    """Let items be numbered three, and shown two at a time."""
+    with patch.multiple(transcript, ITEMS_PER_STEP=3, ITEMS_PER_PIECE=2):
+        yield
+
+
+def updates_of(log: Log, version: Literal[1, 2] = 1) -> Callable[[], Iterator[Any]]:
+    """Return a function that yields what an ACP client has not been told yet."""
+    known = (Updates if version == 1 else Updates2)(ItemIndex(log), {})
+    return lambda: known.updates(lambda: False)
+
+
+def message_of(
+    log: Log, owns: Callable[[str], bool], parts: list[dict[str, Any]] | None
+) -> ChunkedMessage:
+    """Return the turn as a message of the AI SDK, whose client has these parts of it."""
+    return ChunkedMessage(ItemIndex(log), TURN, owns, parts)
+
+
+class ChunkedMessage(TurnMessage):
+    """A turn in chunks of the AI SDK."""
+
+
+def numbers_of(log: Log) -> ItemIndex:
+    """Return the numbers of a session's items."""
+    return ItemIndex(log)
+
+
+def changes_of(log: Log) -> Callable[[], list[tuple[Item, bool]]]:
+    """Return a function that returns the items to show, each with True if it is new."""
+    reading: ItemReader[None] = ItemReader(ItemIndex(log), 0)
+    return lambda: [each for each in reading.pending() if isinstance(each, tuple)]

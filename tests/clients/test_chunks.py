@@ -8,19 +8,16 @@ from collections.abc import Iterator
 from itertools import repeat
 from random import Random
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._serve.aichunks import TurnMessage
 from agentrt.jsonrpc import encode_line
 from clients.install import root
 from clients.kit import HERE
-from clients.random_turns import TURN, Story
+from clients.random_turns import TURN, Story, in_pieces, message_of
 from clients.ui_message import Reader
-from inside.server import ItemIndex, transcript
 
 Segment = tuple[list[dict[str, Any]], list[dict[str, Any]], Reader]
 """A message's parts, the chunks of one stream, and what they make of the message."""
@@ -37,7 +34,7 @@ class Client:
     def request(self, parts: list[dict[str, Any]] | None) -> None:
         story = self.story
         owns = story.own.__contains__
-        self.message = TurnMessage(ItemIndex(story.log), TURN, owns, parts)
+        self.message = message_of(story.log, owns, parts)
         self.reader = Reader(parts)
         self.segments.append((parts or [], [], self.reader))
         self._chunks: Iterator[Any] = iter(())
@@ -102,7 +99,7 @@ def of(part: dict[str, Any]) -> str | None:
 def play(seed: int, *, ring: int = 4096) -> Client:
     """A turn from its beginning to its end, with a client that is there for all of it."""
     random = Random(seed)
-    with patch.object(transcript, "ITEMS_PER_PIECE", random.choice((1, 3, 256))):
+    with in_pieces(random):
         return go_through(random, ring)
 
 

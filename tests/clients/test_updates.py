@@ -6,20 +6,16 @@ import json
 from collections.abc import Iterator
 from itertools import repeat
 from random import Random
-from typing import Any
-from unittest.mock import patch
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._serve.acpupdates import Updates
-from agentrt._serve.acpupdates2 import Updates2
 from agentrt.effects import TaskSet, ToolCalled
 from agentrt.events import TERMINAL, Task
 from agentrt.jsonrpc import encode_line
-from clients.random_turns import Story
-from inside.server import ItemIndex, transcript
+from clients.random_turns import Story, in_pieces, updates_of
 from model.talk import Talk
 
 
@@ -32,7 +28,7 @@ class Client:
         self.tools: dict[str, dict[str, Any]] = {}
         self.plan: list[dict[str, Any]] = []
         self._story = story
-        self._known = Updates(ItemIndex(story.log), {})
+        self._look = updates_of(story.log)
         self._updates: Iterator[Any] = iter(())
 
     def look(self, count: int | None = None) -> None:
@@ -40,7 +36,7 @@ class Client:
         for _ in repeat(None) if count is None else range(count):
             update = next(self._updates, None)
             if update is None:
-                self._updates = self._known.updates(lambda: False)
+                self._updates = self._look()
                 update = next(self._updates, None)
             if update is None:
                 break
@@ -73,7 +69,7 @@ def play(seed: int, ring: int) -> tuple[Story, Client]:
     random = Random(seed)
     story = Story(random, ring=ring)
     client = Client(story)
-    with patch.object(transcript, "ITEMS_PER_PIECE", random.choice((1, 3, 256))):
+    with in_pieces(random):
         for _ in range(random.randrange(40)):
             story.go_on()
             if random.random() < 0.4:
@@ -106,18 +102,18 @@ def test_one_that_loads_the_session_shows_the_same_as_one_who_was_there(seed: in
     assert late.shown() == client.shown()
 
 
-@pytest.mark.parametrize("version", [Updates, Updates2])
+@pytest.mark.parametrize("version", [1, 2])
 def test_work_whose_call_becomes_known_late_is_one_call_until_its_end(
-    version: type[Updates],
+    version: Literal[1, 2],
 ) -> None:
     """As with Claude Code: a viewer between the two messages has seen a call of its own."""
     talk = Talk()
     talk.begin([])
-    updates = version(ItemIndex(talk.log), {})
+    updates = updates_of(talk.log, version)
     calls: dict[str, dict[str, Any]] = {}
 
     def look() -> None:
-        for update in updates.updates(lambda: False):
+        for update in updates():
             if "toolCallId" in update:
                 calls.setdefault(update["toolCallId"], {}).update(update)
 

@@ -1,20 +1,28 @@
-"""A real server on a real socket, and between it and its clients a line that can be cut."""
+"""A real server on a real socket, and between it and its clients a line that can be cut.
+
+The client is the one of `agentrt attach`: no public API follows a session of a server.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
+from typing import Any
 
+import pytest
 import trio
 import trio.lowlevel
 
 from agentrt import Limits, Runtime
+from agentrt._serve.address import ServerAddress
+from agentrt._serve.remote.line import ServerLine
+from agentrt._serve.remote.session import RemoteSession
 from agentrt.store import Store
 from agentrt.testing import FakeAcpAgent, MemoryAgent, open_fake_runtime
 from agentrt.web import Security, serve
-from inside.remote import RemoteSession, ServerLine
-from inside.server import ServerAddress
+from inside.server import Hub
+from inside.server import commands as c
 
 TOKEN = "the-token-of-the-controllers"
 
@@ -71,26 +79,65 @@ class Proxy:
             await trio.aclose_forcefully(stream)
 
 
+class Followed(RemoteSession):
+    """A session of a server, by what its line brings."""
+
+
+class Line(ServerLine):
+    """A client's line to the server at a port of this machine."""
+
+    def __init__(self, port: int, token: str = TOKEN) -> None:
+        super().__init__(lambda: (ServerAddress(f"127.0.0.1:{port}"), token), Limits())
+
+    @asynccontextmanager
+    async def followed(self, session: str) -> AsyncIterator[Followed]:
+        followed = Followed(self, session)
+        self.follow(session, followed)
+        await followed.begun()
+        try:
+            yield followed
+        finally:
+            followed.close()
+
+    async def all_answered(self) -> None:
+        """Wait until the server has answered all that was sent before."""
+        await self.ask(c.ListSessions(id=""))
+
+    async def rename(self, session: str, title: str) -> None:
+        await self.ask(c.RenameSession(id="", session=session, title=title))
+
+    async def fork(self, session: str) -> str:
+        """Fork a session and return the id of the fork."""
+        answer = await self.ask(c.ForkSession(id="", session=session))
+        return str(answer["session"])
+
+
+@contextmanager
+def unreadable(failures: list[Exception]) -> Iterator[None]:
+    """Let a server's stored sessions be unread, and reading fail as long as there are failures."""
+    read, is_unread = Hub.read, Hub.is_unread
+
+    async def failing(hub: Hub, session: str) -> dict[str, Any]:
+        if failures:
+            raise failures.pop()
+        return await read(hub, session)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Hub, "read", failing)
+        patch.setattr(Hub, "is_unread", lambda hub, id: bool(failures) or is_unread(hub, id))
+        yield
+
+
 class Stage:
     def __init__(self, runtime: Runtime, proxy: Proxy, nursery: trio.Nursery) -> None:
         self.runtime = runtime
         self.proxy = proxy
         self.nursery = nursery
 
-    async def line(self) -> ServerLine:
-        line = ServerLine(lambda: (ServerAddress(f"127.0.0.1:{self.proxy.port}"), TOKEN), Limits())
+    async def line(self) -> Line:
+        line = Line(self.proxy.port)
         await self.nursery.start(line.run)
         return line
-
-    @asynccontextmanager
-    async def held(self, line: ServerLine, session: str) -> AsyncIterator[RemoteSession]:
-        held = RemoteSession(line, session)
-        line.follow(session, held)
-        await held.begun()
-        try:
-            yield held
-        finally:
-            held.close()
 
 
 async def echo(process: MemoryAgent) -> None:

@@ -19,7 +19,7 @@ async def test_a_whole_session_has_its_large_contents() -> None:
         session = await it.runtime.create("echo", cwd="/")
         await session.run([Text(LONG), Text("short")])
         line = await it.line()
-        async with it.held(line, session.id) as held:
+        async with line.followed(session.id) as held:
             known = held.snapshot().items[0].content[0]
             assert isinstance(known, Text)
             assert len(known.text) < 10_000
@@ -30,7 +30,7 @@ async def test_a_long_prompt_that_waits_is_known_by_its_preview() -> None:
     async with stage() as it:
         session = await it.runtime.create("echo", cwd="/")
         line = await it.line()
-        async with it.held(line, session.id) as held:
+        async with line.followed(session.id) as held:
             reader = Reader(held)
             it.nursery.start_soon(reader.run)
             first = held.submit("ask me")

@@ -6,7 +6,7 @@ import os
 import random
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -20,14 +20,20 @@ from agentrt.errors import (
     StoreError,
     StoreUnavailable,
 )
-from agentrt.events import Event, Notice, Text, TurnEnded, TurnStarted
+from agentrt.events import (
+    AgentState,
+    Event,
+    Notice,
+    State,
+    StateChanged,
+    Text,
+    TurnEnded,
+    TurnStarted,
+)
 from agentrt.lowlevel import SessionState
 from agentrt.store import open_store
-from inside.remote import RemoteSession, ServerLine
-from inside.server import Hub, ServerAddress
-from inside.server import commands as c
 
-from .cutting import Stage, stage
+from .cutting import Followed, Line, Stage, stage, unreadable
 
 CUTS = 30 if os.environ.get("AGENTRT_FULL") else 8
 
@@ -40,7 +46,7 @@ def plain(events: list[Event]) -> object:
 class Reader:
     """Reads a session's events for ever, and folds them behind what was there before."""
 
-    def __init__(self, session: RemoteSession) -> None:
+    def __init__(self, session: Followed) -> None:
         self.session = session
         self.state = SessionState()
         self.events: list[Event] = []
@@ -70,7 +76,7 @@ async def test_a_session_is_followed_and_prompted() -> None:
     async with stage() as it:
         session = await it.runtime.create("echo", cwd="/")
         line = await it.line()
-        async with it.held(line, session.id) as held:
+        async with line.followed(session.id) as held:
             reader = Reader(held)
             it.nursery.start_soon(reader.run)
             sent = held.submit("one two")
@@ -89,7 +95,7 @@ async def test_what_a_long_line_of_cuts_leaves_is_what_the_server_has() -> None:
     async with stage() as it:
         session = await it.runtime.create("echo", cwd="/")
         line = await it.line()
-        async with it.held(line, session.id) as held:
+        async with line.followed(session.id) as held:
             reader = Reader(held)
             after = held.snapshot().seq
             it.nursery.start_soon(reader.run)
@@ -112,7 +118,7 @@ async def test_a_prompt_whose_answer_was_cut_off_is_not_carried_out_twice() -> N
     async with stage() as it:
         session = await it.runtime.create("echo", cwd="/")
         line = await it.line()
-        async with it.held(line, session.id) as held:
+        async with line.followed(session.id) as held:
             reader = Reader(held)
             it.nursery.start_soon(reader.run)
             it.proxy.left = 1  # of whatever the server says next
@@ -126,7 +132,7 @@ async def test_what_is_said_while_there_is_no_line_is_said_by_the_next_one() -> 
     async with stage() as it:
         session = await it.runtime.create("echo", cwd="/")
         line = await it.line()
-        async with it.held(line, session.id) as held:
+        async with line.followed(session.id) as held:
             reader = Reader(held)
             it.nursery.start_soon(reader.run)
             await it.proxy.cut()
@@ -145,7 +151,7 @@ async def test_turns_that_were_missed_are_told_in_the_end(events: int) -> None:
     async with stage(limits) as it:
         session = await it.runtime.create("echo", cwd="/")
         line = await it.line()
-        async with it.held(line, session.id) as held:
+        async with line.followed(session.id) as held:
             reader = Reader(held)
             it.nursery.start_soon(reader.run)
             held.submit("ahead of the cut")
@@ -164,7 +170,7 @@ async def test_a_question_that_anybody_answers_is_closed_for_all() -> None:
     async with stage() as it:
         session = await it.runtime.create("echo", cwd="/")
         one, two = await it.line(), await it.line()
-        async with it.held(one, session.id) as first, it.held(two, session.id) as second:
+        async with one.followed(session.id) as first, two.followed(session.id) as second:
             readers = [Reader(first), Reader(second)]
             for each in readers:
                 it.nursery.start_soon(each.run)
@@ -177,7 +183,7 @@ async def test_a_question_that_anybody_answers_is_closed_for_all() -> None:
             for each in readers:
                 await each.until(lambda each=each: each.ended)
             for line in (one, two):
-                await line.ask(c.ListSessions(id=""))  # behind the answers
+                await line.all_answered()  # behind the answers
             assert sorted(reader.notices for reader in readers) == [[], ["not_done"]]
             assert not first.pending_permissions
             with pytest.raises(LocalProtocolError, match="no longer open"):
@@ -188,7 +194,7 @@ async def test_a_cancel_is_for_the_turn_that_was_seen() -> None:
     async with stage() as it:
         session = await it.runtime.create("echo", cwd="/")
         line = await it.line()
-        async with it.held(line, session.id) as held:
+        async with line.followed(session.id) as held:
             reader = Reader(held)
             it.nursery.start_soon(reader.run)
             held.submit("wait for it")
@@ -200,7 +206,7 @@ async def test_a_cancel_is_for_the_turn_that_was_seen() -> None:
             await session.wait_idle()
             session.submit("wait for another")
             await reader.until(lambda: len(reader.ended) == 1 and held.state.turn is not None)
-            await line.ask(c.ListSessions(id=""))  # behind the cancel
+            await line.all_answered()  # behind the cancel
             assert session.state.phase == "running"
 
 
@@ -208,7 +214,7 @@ async def test_a_waiting_prompt_can_be_taken_back_also_on_its_way() -> None:
     async with stage() as it:
         session = await it.runtime.create("echo", cwd="/")
         line = await it.line()
-        async with it.held(line, session.id) as held:
+        async with line.followed(session.id) as held:
             reader = Reader(held)
             it.nursery.start_soon(reader.run)
             held.submit("wait")
@@ -218,7 +224,7 @@ async def test_a_waiting_prompt_can_be_taken_back_also_on_its_way() -> None:
             assert list(held.queue) == []
             held.submit("this one")
             await reader.until(lambda: len(session.queue) == 1)
-            await line.ask(c.ListSessions(id=""))
+            await line.all_answered()
             [entry] = session.queue
             assert entry.content == [Text("this one")]
             held.queue.remove(entry.id)
@@ -232,7 +238,7 @@ async def test_an_old_session_is_given_whole_when_it_is_asked_for() -> None:
         for number in range(9):
             await session.run(f"turn {number}")
         line = await it.line()
-        async with it.held(line, session.id) as held:
+        async with line.followed(session.id) as held:
             assert len(held.snapshot().turns) == 2
             assert await held.full_snapshot() == session.snapshot()
 
@@ -241,7 +247,7 @@ async def test_an_agent_that_cannot_be_steered_is_told_to_be_one() -> None:
     async with stage() as it:
         session = await it.runtime.create("echo", cwd="/")
         line = await it.line()
-        async with it.held(line, session.id) as held:
+        async with line.followed(session.id) as held:
             reader = Reader(held)
             it.nursery.start_soon(reader.run)
             with pytest.raises(LocalProtocolError, match="no turn is running"):
@@ -259,8 +265,8 @@ async def test_a_session_is_forked_for_whoever_asks() -> None:
         session = await it.runtime.create("echo", cwd="/")
         await session.run("hello")
         line = await it.line()
-        answer = await line.ask(c.ForkSession(id="", session=session.id))
-        async with it.held(line, answer["session"]) as held:
+        fork = await line.fork(session.id)
+        async with line.followed(fork) as held:
             reader = Reader(held)
             it.nursery.start_soon(reader.run)
             held.submit("in the fork")
@@ -268,61 +274,51 @@ async def test_a_session_is_forked_for_whoever_asks() -> None:
         assert len(session.snapshot().turns) == 1
         empty = await it.runtime.create("echo", cwd="/")
         with pytest.raises(LocalProtocolError, match="the session is empty"):
-            await line.ask(c.ForkSession(id="", session=empty.id))
+            await line.fork(empty.id)
 
 
 async def test_a_session_that_is_not_there_is_said_to_be_none() -> None:
     async with stage() as it:
         line = await it.line()
-        held = RemoteSession(line, "nothing")
-        line.follow("nothing", held)
         with pytest.raises(SessionNotFound, match="no session 'nothing'"):
-            await held.begun()
+            async with line.followed("nothing"):
+                pass
         with pytest.raises(SessionNotFound):
-            await line.ask(c.RenameSession(id="", session="nothing", title="x"))
+            await line.rename("nothing", "x")
 
 
 @pytest.fixture
-async def at_rest(tmp_path: Path) -> AsyncIterator[tuple[Stage, str, list[StoreError]]]:
+async def at_rest(tmp_path: Path) -> AsyncIterator[tuple[Stage, str, list[Exception]]]:
     """A server with a stored session that cannot be read as long as there are errors left."""
     async with open_store(tmp_path / "sessions.db") as store:
         async with stage(store=store) as before:
             session = await before.runtime.create("echo")
             await session.run("one two")
-        failures: list[StoreError] = []
-        read, is_unread = Hub.read, Hub.is_unread
-
-        async def failing(hub: Hub, session: str) -> dict[str, Any]:
-            if failures:
-                raise failures.pop()
-            return await read(hub, session)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Hub, "read", failing)
-            patch.setattr(Hub, "is_unread", lambda hub, id: bool(failures) or is_unread(hub, id))
+        failures: list[Exception] = []
+        with unreadable(failures):
             async with stage(store=store) as there:
                 yield there, session.id, failures
 
 
 async def test_a_session_that_cannot_be_read_at_first_is_said_to_be_that(
-    at_rest: tuple[Stage, str, list[StoreError]],
+    at_rest: tuple[Stage, str, list[Exception]],
 ) -> None:
     there, id, failures = at_rest
     failures.append(StoreUnavailable("the database is away"))
     with pytest.raises(StoreUnavailable, match="the database is away"):
-        async with there.held(await there.line(), id):
+        async with (await there.line()).followed(id):
             pass
-    async with there.held(await there.line(), id) as session:
+    async with (await there.line()).followed(id) as session:
         assert [item.text for item in session.snapshot().items][-1] == "one two "
 
 
 @pytest.mark.slow
 async def test_a_session_that_cannot_be_read_for_a_while_is_shown_afterwards(
-    at_rest: tuple[Stage, str, list[StoreError]],
+    at_rest: tuple[Stage, str, list[Exception]],
 ) -> None:
     there, id, failures = at_rest
     line = await there.line()
-    async with there.held(line, id) as session:
+    async with line.followed(id) as session:
         reader = Reader(session)
         there.nursery.start_soon(reader.run)
         failures += [StoreError("the database is away")] * 3
@@ -336,9 +332,43 @@ async def test_a_session_that_cannot_be_read_for_a_while_is_shown_afterwards(
 
 async def test_a_server_that_cannot_be_reached_at_first_is_an_error() -> None:
     async with stage() as it:
-        wrong = ServerLine(lambda: (ServerAddress(f"127.0.0.1:{it.proxy.port}"), "wrong"), Limits())
+        wrong = Line(it.proxy.port, "wrong")
         with pytest.raises(AgentrtError, match="token"):
             await wrong.run()
-        nowhere = ServerLine(lambda: (ServerAddress("127.0.0.1:1"), "wrong"), Limits())
+        nowhere = Line(1, "wrong")
         with pytest.raises(AgentrtError, match="no server can be reached"):
             await nowhere.run()
+
+
+class Unanswered:
+    """Keeps what is to be done with the answers to what was sent."""
+
+    def __init__(self) -> None:
+        self.done: list[Any] = []
+
+    def send(self, command: object, done: object, fail: object, *, again: bool = True) -> None:
+        self.done.append(done)
+
+
+def test_an_answer_behind_the_end_of_its_turn_is_noticed() -> None:
+    # Another server carries it out: what it logs may be here sooner than its answer.
+    lines = Unanswered()
+    waiting: list[int] = []
+    session = Followed(
+        cast("Line", lines), "s", prompt_answered=lambda: waiting.append(len(session.queue))
+    )
+    agent = AgentState("a", "acp")
+    session.take_snapshot(SessionState(agent).snapshot("s", "e", 0))
+    session.submit("hello")
+    for seq, event in enumerate(
+        [
+            TurnStarted("t1", "user", [Text("hello")]),
+            TurnEnded(turn="t1", outcome="completed"),
+            StateChanged(State("idle", None, agent, None)),
+        ],
+        start=1,
+    ):
+        session.take_event("e", seq, event, seq - 1)
+    assert len(session.queue) == 1
+    lines.done[0]({"turn": "t1", "seq": 1})
+    assert waiting == [0]

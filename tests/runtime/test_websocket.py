@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import json
+import re
 import ssl
 import sys
+from base64 import b64encode
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
+from hashlib import sha1
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import trio
-import trio.testing
 import trustme
 from trio_websocket import WebSocketConnection, WebSocketRequest, serve_websocket
 from websocket_bridge import bridge
 
 import agentrt
-from agentrt._core.runtime.websocket_streams import MessageStream
 
 pytestmark = pytest.mark.usefixtures("forked_demo")
 
 PATIENCE = 60
 DEMO = (sys.executable, "-m", "agentrt.demo")
+GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+"""The one that RFC 6455 has a server answer with."""
 SHORT = agentrt.Limits(ws_handshake_timeout_s=0.2)
 
 
@@ -187,58 +192,77 @@ async def test_a_message_above_the_limit_ends_the_connection_and_nothing_is_kept
             nursery.cancel_scope.cancel()
 
 
-class Socket:
-    """A peer with these messages, whose pings are never answered."""
+@asynccontextmanager
+async def served(
+    peer: Callable[[WebSocketConnection], Awaitable[None]],
+) -> AsyncIterator[trio.abc.Stream]:
+    """The streams to an agent that is a coroutine."""
 
-    def __init__(self, *messages: str | bytes) -> None:
-        self.messages = list(messages)
-        self.sent: list[str] = []
-        self.closed = False
+    async def accept(request: WebSocketRequest) -> None:
+        await peer(await request.accept())
 
-    async def get_message(self) -> str | bytes:
-        await trio.lowlevel.checkpoint()
-        return self.messages.pop(0)
+    with trio.fail_after(PATIENCE):
+        async with trio.open_nursery() as nursery:
+            server = await nursery.start(
+                partial(serve_websocket, accept, "127.0.0.1", 0, ssl_context=None)
+            )
+            far = agentrt.agents.websocket(f"ws://127.0.0.1:{server.port}/")
+            async with far() as (send, _):
+                yield cast("trio.abc.Stream", send)
+            nursery.cancel_scope.cancel()
 
-    async def send_message(self, message: str) -> None:
-        await trio.lowlevel.checkpoint()
-        self.sent.append(message)
 
-    async def ping(self) -> None:
+async def test_a_peer_that_answers_no_ping_is_taken_for_gone() -> None:
+    async def silent(stream: trio.SocketStream) -> None:
+        """Accept a WebSocket, and never answer."""
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += await stream.receive_some()
+        key = re.search(rb"(?i)sec-websocket-key: *(\S+)", head)
+        assert key is not None
+        accepted = b64encode(sha1(key[1] + GUID).digest()).decode()
+        fields = f"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accepted}"
+        await stream.send_all(f"HTTP/1.1 101 Switching Protocols\r\n{fields}\r\n\r\n".encode())
         await trio.sleep_forever()
 
-    async def aclose(self) -> None:
-        await trio.lowlevel.checkpoint()
-        self.closed = True
-
-
-def over(socket: Socket) -> MessageStream:
-    return MessageStream(cast("WebSocketConnection", socket))
-
-
-async def test_a_peer_that_answers_no_ping_is_taken_for_gone(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    socket = Socket()
-    with trio.move_on_after(41):
-        await over(socket).watch(20)
-    assert socket.closed
-    assert trio.current_time() >= 40
+    limits = agentrt.Limits(ping_interval_s=0.05, ws_close_timeout_s=0.05)
+    with trio.fail_after(PATIENCE):
+        async with trio.open_nursery() as nursery:
+            [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+            port = listener.socket.getsockname()[1]
+            nursery.start_soon(trio.serve_listeners, silent, [listener])
+            far = agentrt.agents.websocket(f"ws://127.0.0.1:{port}/", limits=limits)
+            async with far() as (_, receive):
+                with pytest.raises(trio.BrokenResourceError, match="no ping was answered"):
+                    await receive.receive_some()
+            nursery.cancel_scope.cancel()
 
 
 async def test_a_line_is_a_message_wherever_it_is_cut() -> None:
-    socket = Socket()
-    stream = over(socket)
-    for piece in (b'{"a":', b'1}\n{"b"', b':"\xc3', b'\xa9"}\n', b"{"):
-        await stream.send_all(piece)
-    assert socket.sent == ['{"a":1}', '{"b":"é"}']
+    heard: list[str] = []
+    heard_all = trio.Event()
+
+    async def hear(socket: WebSocketConnection) -> None:
+        heard.extend([await socket.get_message(), await socket.get_message()])
+        heard_all.set()
+
+    async with served(hear) as stream:
+        for piece in (b'{"a":', b'1}\n{"b"', b':"\xc3', b'\xa9"}\n', b"{"):
+            await stream.send_all(piece)
+        await heard_all.wait()
+    assert heard == ['{"a":1}', '{"b":"é"}']
 
 
 async def test_a_message_is_a_line_however_it_is_written() -> None:
-    pretty = json.dumps({"a": [1, "two\nlines"]}, indent=2)
-    stream = over(Socket(pretty, b'{"b":2}'))
-    first = b""
-    while not first.endswith(b"\n"):
-        first += await stream.receive_some(7)
-    assert first.count(b"\n") == 1
-    assert json.loads(first) == {"a": [1, "two\nlines"]}
-    assert await stream.receive_some() == b'{"b":2}\n'
+    async def say(socket: WebSocketConnection) -> None:
+        await socket.send_message(json.dumps({"a": [1, "two\nlines"]}, indent=2))
+        await socket.send_message(b'{"b":2}\n')
+        await trio.sleep_forever()
+
+    async with served(say) as stream:
+        first = b""
+        while not first.endswith(b"\n"):
+            first += await stream.receive_some(7)
+        assert first.count(b"\n") == 1
+        assert json.loads(first) == {"a": [1, "two\nlines"]}
+        assert await stream.receive_some() == b'{"b":2} \n'

@@ -1,25 +1,21 @@
-"""The numbers of a session's items, which a long one gets piece by piece.
-
-The index is asked about positions that the frames of a server do not contain.
-"""
+"""The numbers of a session's items, which a long one gets piece by piece."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
 from agentrt import Limits
-from agentrt._serve.transcript import ItemReader
 from agentrt.events import Item, ItemClosed, ItemOpened, TurnEnded, TurnStarted
 from agentrt.lowlevel import Log, SessionState
-from inside.server import ItemIndex
+from clients.random_turns import changes_of, in_small_steps, numbers_of
 
 
 @pytest.fixture(autouse=True)
-def small_steps(monkeypatch: Any) -> None:
-    monkeypatch.setattr("agentrt._serve.transcript.ITEMS_PER_STEP", 3)
-    monkeypatch.setattr("agentrt._serve.transcript.ITEMS_PER_PIECE", 2)
+def small_steps() -> Iterator[None]:
+    with in_small_steps():
+        yield
 
 
 def grown(log: Log, turns: range) -> None:
@@ -41,7 +37,7 @@ def session(turns: int) -> Log:
 
 def test_all_pieces_together_are_all_items_in_their_order_however_it_grows_meanwhile() -> None:
     log = session(5)
-    transcript = ItemIndex(log)
+    transcript = numbers_of(log)
     shown: list[str] = []
     for turns in (5, 5, 7, 7, 12, 12):
         grown(log, range(len(log.state.turns), turns))
@@ -52,7 +48,7 @@ def test_all_pieces_together_are_all_items_in_their_order_however_it_grows_meanw
 
 
 def test_where_an_item_and_a_turn_are_is_known_without_all_having_been_shown() -> None:
-    transcript = ItemIndex(session(10))
+    transcript = numbers_of(session(10))
     assert transcript.is_before("i3", 4)
     assert not transcript.is_before("i4", 4)
     assert not transcript.is_before("i29", 4)
@@ -64,13 +60,8 @@ def test_where_an_item_and_a_turn_are_is_known_without_all_having_been_shown() -
 def test_a_reader_is_shown_what_changes_of_what_it_knows_and_then_what_is_new() -> None:
     log = session(2)
     log.append(ItemOpened(Item(id="i6", type="text")))
-    reading: ItemReader[None] = ItemReader(ItemIndex(log), 0)
-    first = [(item.id, new) for item, new in items(reading)]
-    assert first == [(f"i{number}", True) for number in range(7)]
+    shown = changes_of(log)
+    assert [(item.id, new) for item, new in shown()] == [(f"i{n}", True) for n in range(7)]
     log.append(ItemClosed("i6", "completed"))
     log.append(ItemOpened(Item(id="i7", type="text")))
-    assert [(item.id, new) for item, new in items(reading)] == [("i6", False), ("i7", True)]
-
-
-def items(reading: ItemReader[None]) -> list[tuple[Item, bool]]:
-    return [each for each in reading.pending() if isinstance(each, tuple)]
+    assert [(item.id, new) for item, new in shown()] == [("i6", False), ("i7", True)]
