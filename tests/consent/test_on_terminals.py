@@ -6,7 +6,6 @@ import json
 import os
 import unicodedata
 from collections.abc import Sequence
-from typing import Any, cast
 
 import pyte
 import pytest
@@ -14,11 +13,9 @@ import trio
 from trio.testing import MockClock
 from wcwidth import wcwidth
 
-from agentrt import Session
 from agentrt.display import reveal
-from agentrt.events import ItemOpened, PermissionOpened
+from consent.asked import BAR, Questions, until_readable
 from consent.requests import Generator, Request, recorded
-from inside.screen import BAR, READING_TIME_S, Asker, View
 
 FULL = bool(os.environ.get("AGENTRT_FULL"))
 SIZES = [(80, 24), (40, 12)]
@@ -73,26 +70,6 @@ class Emulated:
         self.prompt = ""
 
 
-class Answers:
-    """A session that only has questions."""
-
-    def __init__(self) -> None:
-        self.pending_permissions: dict[str, PermissionOpened] = {}
-        self.given: list[str] = []
-
-    def answer(self, request: str, option: str, *, note: str = "") -> None:
-        self.given.append(option)
-
-    def dismiss(self, request: str, message: str = "") -> None: ...
-
-
-class Nowhere:
-    """A display for what nobody looks at."""
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *arguments, **named: None
-
-
 def drawable(text: str) -> str:
     """Without the marks at which pyte stops drawing a line: those without a combining class."""
     return "".join(c for c in text if wcwidth(c) or unicodedata.combining(c) or c in "\r\n")
@@ -104,18 +81,15 @@ def squeezed(text: str) -> str:
 
 
 async def _answered(request: Request, size: tuple[int, int]) -> None:
-    terminal, session, view = Emulated(size), Answers(), View(Nowhere())
-    if request.item is not None:
-        view.take(ItemOpened(request.item))
-    asker = Asker(cast("Session", session), view, terminal)
-    session.pending_permissions[request.opened.request] = request.opened
-    asker.take(request.opened)
-    await trio.sleep(READING_TIME_S)
+    terminal = Emulated(size)
+    questions = Questions(terminal, request.item)
+    questions.ask(request.opened)
+    await until_readable()
     pages = 0
     while terminal.prompt == "Enter/d? ":
-        asker.answer("1")  # the first option allows, if anything does
-        assert session.given == [], f"{request.name}: allowed before its end was shown"
-        asker.answer("")
+        questions.asker.answer("1")  # the first option allows, if anything does
+        assert questions.given == [], f"{request.name}: allowed before its end was shown"
+        questions.asker.answer("")
         pages += 1
         assert pages < 5000
     seen, around = squeezed(terminal.seen), squeezed(terminal.around).casefold()
@@ -124,8 +98,8 @@ async def _answered(request: Request, size: tuple[int, int]) -> None:
         quoted = squeezed(reveal(json.dumps(text, ensure_ascii=False)[1:-1]).expandtabs(4))
         missing = shown not in seen and quoted not in seen and shown.casefold() not in around
         assert not missing, f"{request.name} at {size}: {text!r} was not shown"
-    asker.answer("1")
-    assert session.given == [request.opened.options[0].id]
+    questions.asker.answer("1")
+    assert questions.given == [request.opened.options[0].id]
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inside.screen import Blocks, Renderer
+from agentrt._cli.screen.markdown import Blocks, Renderer
 
 LINES = st.sampled_from(
     [
@@ -179,3 +179,17 @@ def test_a_long_block_goes_in_pieces_and_stays_code() -> None:
     assert len(early) >= 3
     assert not any(apart for _, apart in early[1:])
     assert shown(f"```python\n{code}\n```") == "".join(f"  {line}\n" for line in code.split("\n"))
+
+
+HOSTILE = ("[", "*a_ ", "[a](", "|a", "`", "<", "&a;", "\u4e2d", "a\u0301*")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_block_that_is_too_long_is_shown_as_it_is_written(text: str) -> None:
+    written = text * (1_000_000 // len(text))
+    told = "".join(Renderer(colour=True)(block, 80) for block, _ in blocks([f"{written}\n\n"]))
+    assert "".join(told.split()) == "".join(written.split())
+
+
+def test_a_block_of_usual_length_is_rendered() -> None:
+    assert "**" not in Renderer(colour=True)("**bold** " * 100, 80)

@@ -2,124 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, cast
-
 import pytest
 import trio
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from agentrt import Session
 from agentrt.display import reveal
 from agentrt.events import (
     Diff,
-    Item,
-    ItemOpened,
-    JsonObject,
     PermissionClosed,
     PermissionOpened,
     PermissionOption,
     ToolCall,
 )
-from inside.screen import BAR, READING_TIME_S, Asker, View
-
-OPTIONS = [
-    PermissionOption("ok", "Allow", "allow_once"),
-    PermissionOption("ever", "Always", "allow_always"),
-    PermissionOption("no", "Reject", "reject_once"),
-]
-
-
-class Answers:
-    """A session that only has questions."""
-
-    def __init__(self) -> None:
-        self.pending_permissions: dict[str, PermissionOpened] = {}
-        self.given: list[object] = []
-
-    def answer(self, request: str, option: str, *, note: str = "") -> None:
-        self.given.append((option, note) if note else option)
-
-    def submit_form(self, request: str, content: JsonObject) -> None:
-        self.given.append(content)
-
-    def dismiss(self, request: str, message: str = "") -> None:
-        self.given.append(None)
-
-
-class Nowhere:
-    """A display for what nobody looks at."""
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *arguments, **named: None
-
-
-class Paper:
-    """Where questions are shown."""
-
-    def __init__(self, size: tuple[int, int]) -> None:
-        self.size = size
-        self.lines: list[str] = []
-        self.read: list[str] = []
-        """What the agent has to say, page by page; without the end that is shown before."""
-        self._ahead = False
-        self.prompt = ""
-        self.offered: list[str] = []
-
-    def line(self, text: str) -> None:
-        self.lines.append(text)
-        self._ahead |= text.startswith("  … ")
-        if text.startswith(BAR) and not self._ahead:
-            self.read.append(text.removeprefix(BAR))
-
-    def ask(self, prompt: str, offered: Sequence[str] = (), *, again: bool = False) -> None:
-        self.prompt, self.offered = prompt, list(offered)
-        self._ahead = False
-
-    def entered(self) -> None: ...
-
-    def over(self) -> None:
-        self.prompt = ""
-
-
-class Asked:
-    """One question, asked and ready to be answered. To be made in a Trio task."""
-
-    def __init__(
-        self, tool: ToolCall | None = None, *, size: tuple[int, int] = (80, 24), **fields: Any
-    ) -> None:
-        self.session = Answers()
-        self.paper = Paper(size)
-        view = View(Nowhere())
-        if tool is not None:
-            view.take(ItemOpened(Item(id="i", type="tool", status="waiting", tool=tool)))
-        self.asker = Asker(cast("Session", self.session), view, self.paper)
-        request = PermissionOpened(
-            **{"request": "r", "title": "Do it", "item": "i", "options": OPTIONS, **fields}
-        )
-        self.session.pending_permissions["r"] = request
-        self.asker.take(request)
-
-    async def readable(self) -> Asked:
-        await trio.sleep(READING_TIME_S)
-        return self
-
-    def type(self, line: str) -> list[str]:
-        """Answer with a line; what is shown then."""
-        before = len(self.paper.lines)
-        assert self.asker.answer(line)
-        return self.paper.lines[before:]
-
-    @property
-    def given(self) -> list[object]:
-        return self.session.given
-
-    @property
-    def shown(self) -> str:
-        return "".join(self.paper.read)
-
+from consent.asked import BAR, OPTIONS, Asked
 
 COMMAND = ToolCall(name="Bash", kind="execute", input={"command": f"echo {'x' * 1500}; rm -rf /"})
 
@@ -186,6 +83,26 @@ def test_all_of_it_has_been_shown_when_an_answer_counts(
             assert reveal(line).expandtabs(4).replace(" ", "") in whole
         asked.type("y")
         assert asked.given == ["ok"]
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+@given(st.lists(TEXT, max_size=20), SIZES)
+@example([f"line {number}" for number in range(60)], (80, 24))
+def test_pages_of_any_size_are_the_whole_in_order_and_its_end_is_seen_first(
+    lines: list[str], size: tuple[int, int]
+) -> None:
+    async def main() -> None:
+        tool = ToolCall(name="Bash", input={"command": "\n".join(lines)})
+        whole = await Asked(tool, size=(size[0], 1 << 30)).readable()
+        asked = await Asked(tool, size=size).readable()
+        end = list(asked.paper.end)
+        assert whole.paper.prompt == "y/a/n? "
+        assert end == whole.paper.read[len(whole.paper.read) - len(end) :]
+        assert end or asked.paper.prompt == "y/a/n? " or size[1] < 20
+        while asked.paper.prompt == "Enter/d? ":
+            asked.type("")
+        assert asked.paper.read == whole.paper.read
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
@@ -300,9 +217,7 @@ async def test_what_is_no_answer_is_a_prompt_also_after_a_closed_question(
 async def test_the_questions_after_the_current_one_are_known(autojump_clock: MockClock) -> None:
     asked = await Asked(COMMAND).readable()
     for name in ("second", "third"):
-        request = PermissionOpened(request=name, title=f"The {name}", options=OPTIONS)
-        asked.session.pending_permissions[name] = request
-        asked.asker.take(request)
+        asked.ask(PermissionOpened(request=name, title=f"The {name}", options=OPTIONS))
     assert asked.asker.upcoming == ["The second", "The third"]
     asked.asker.take(PermissionClosed(request="second", outcome="selected", option="no", by="user"))
     assert asked.asker.upcoming == ["The third"]
@@ -318,9 +233,7 @@ async def test_all_open_questions_are_rejected_at_once_but_not_allowed(
 ) -> None:
     asked = await Asked(ToolCall(input={"command": "ls"})).readable()
     for name in ("second", "third"):
-        request = PermissionOpened(request=name, title=f"The {name}", options=OPTIONS)
-        asked.session.pending_permissions[name] = request
-        asked.asker.take(request)
+        asked.ask(PermissionOpened(request=name, title=f"The {name}", options=OPTIONS))
     asked.type("yy")
     assert asked.given == []
     asked.type("nn")
