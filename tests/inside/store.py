@@ -5,7 +5,7 @@ Tests let a disk fail, or a process end, between two commits, and check what the
 
 from __future__ import annotations
 
-from agentrt._core.store import schema, sqlite, writer
+from agentrt._core.store import sqlite, writer
 from agentrt._core.store.reader import SqliteReader
 from agentrt._core.store.service import StoreService
 from agentrt._core.store.sqlite import SqliteBackend
@@ -19,7 +19,6 @@ __all__ = [
     "StoreWriter",
     "WriterJob",
     "gathered",
-    "schema",
     "sqlite",
     "writer",
 ]

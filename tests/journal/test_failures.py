@@ -21,9 +21,9 @@ import agentrt
 from agentrt import Limits
 from agentrt.errors import StoreDamaged, StoreUnavailable
 from agentrt.store import open_store
-from inside.store import StoreService, sqlite
 from runtime.fakes import Incarnations, echo, obedient
 
+from .disk import index_fails_once, limit_stores
 from .disks import Lock, locks_of
 from .kit import abandoned, checked, done_by_another, kept
 
@@ -50,12 +50,12 @@ def damage(path: Path) -> None:
         file.write(os.urandom(path.stat().st_size - 4096))
 
 
-async def until_trouble(store: StoreService) -> None:
+async def until_trouble(store: Any) -> None:
     while store.trouble is None:
         await store._changed.wait()
 
 
-async def until_well(store: StoreService) -> None:
+async def until_well(store: Any) -> None:
     while store.trouble is not None:
         await store._changed.wait()
 
@@ -221,7 +221,7 @@ async def test_what_cannot_be_deleted_from_a_full_disk_can_be_once_there_is_room
 async def test_a_file_that_is_gone_is_noticed(
     path: Path, monkeypatch: pytest.MonkeyPatch, replaced: bool
 ) -> None:
-    monkeypatch.setattr(sqlite, "_FILE_CHECK_INTERVAL_S", 0)
+    limit_stores(monkeypatch, file_check_interval_s=0)
     with pytest.raises(StoreUnavailable, match="was replaced" if replaced else "was deleted"):
         async with open_store(path) as store:
             async with kept(store, Incarnations(echo)) as session:
@@ -240,7 +240,7 @@ async def test_a_file_that_is_gone_is_noticed(
 async def test_a_file_beside_it_that_is_gone_is_noticed_and_what_was_stored_is_there(
     path: Path, monkeypatch: pytest.MonkeyPatch, end: str, how: str
 ) -> None:
-    monkeypatch.setattr(sqlite, "_FILE_CHECK_INTERVAL_S", 0)
+    limit_stores(monkeypatch, file_check_interval_s=0)
     with pytest.raises(StoreUnavailable, match=f"{end} was {how}"):
         async with open_store(path) as store:
             async with kept(store, Incarnations(echo)) as session:
@@ -260,7 +260,7 @@ async def test_a_file_beside_it_that_is_gone_is_noticed_and_what_was_stored_is_t
 async def test_a_write_ahead_log_that_was_cut_off_is_noticed(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "_FILE_CHECK_INTERVAL_S", 0)
+    limit_stores(monkeypatch, file_check_interval_s=0)
     with pytest.raises(StoreUnavailable, match="was overwritten or cut off"):
         async with open_store(path) as store:
             async with kept(store, Incarnations(echo)) as session:
@@ -369,20 +369,12 @@ async def test_a_file_whose_beginning_was_interrupted_is_begun_again(path: Path)
 async def test_what_a_failed_commit_took_into_the_index_is_taken_by_the_next_one(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "_MAX_UNINDEXED_RECORDS", 1)
-    set_meta, failed = sqlite.SqliteBackend._set_meta, list[object]()
-
-    def fail_once(self: sqlite.SqliteBackend, **values: object) -> None:
-        set_meta(self, **values)
-        if "indexed" in values and not failed:
-            failed.append(values)
-            raise OSError("a disk that fails once")
-
-    monkeypatch.setattr(sqlite.SqliteBackend, "_set_meta", fail_once)
-    async with open_store(path) as store:
-        async with kept(store, Incarnations(echo)) as session:
-            await session.run("mend the door")
-            await session.run("mend the window")
+    limit_stores(monkeypatch, unindexed_records=1)
+    with index_fails_once() as failed:
+        async with open_store(path) as store:
+            async with kept(store, Incarnations(echo)) as session:
+                await session.run("mend the door")
+                await session.run("mend the window")
     assert failed
     async with open_store(path) as store:
         for word in ("door", "window"):

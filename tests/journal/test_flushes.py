@@ -19,8 +19,10 @@ from agentrt.events import (
     TurnStarted,
 )
 from agentrt.lowlevel import Flush, FlushPart, SessionClaim
+from agentrt.storage import backend_of, reader_of
 from agentrt.store import Head, Record, SessionDescription, SessionQuery, SessionRow
-from inside.store import SqliteBackend, SqliteReader, sqlite
+
+from .disk import limit_stores
 
 ABOUT = SessionDescription(agent="fake", protocol="acp", cwd="/")
 MANY = 70
@@ -29,13 +31,13 @@ MANY = 70
 
 @pytest.fixture
 def backend(path: Path) -> Any:
-    backend = SqliteBackend(path)
+    backend = backend_of(path)
     backend.open()
     yield backend
     backend.close()
 
 
-def made(backend: SqliteBackend) -> list[SessionClaim]:
+def made(backend: Any) -> list[SessionClaim]:
     backend.database.execute("PRAGMA synchronous=OFF")  # nobody cuts the power here
     return [backend.create(f"s{number}", "e", ABOUT) for number in range(MANY)]
 
@@ -47,7 +49,7 @@ def flush_of(places: list[SessionClaim], first: int) -> Flush:
 
 
 def stored(path: Path) -> list[list[str]]:
-    reader = SqliteReader(path)
+    reader = reader_of(path)
     try:
         found = [reader.events(f"s{number}", 0) for number in range(MANY)]
     finally:
@@ -56,9 +58,7 @@ def stored(path: Path) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("count", [1, 64, MANY])
-def test_each_session_of_a_flush_gets_its_own_frame(
-    backend: SqliteBackend, path: Path, count: int
-) -> None:
+def test_each_session_of_a_flush_gets_its_own_frame(backend: Any, path: Path, count: int) -> None:
     places = made(backend)
     backend.commit(flush_of(places[:count], 1))
     backend.commit(flush_of(places[:count], 2))
@@ -69,7 +69,7 @@ def test_each_session_of_a_flush_gets_its_own_frame(
 
 @pytest.mark.parametrize("count", [64, MANY])
 def test_a_flush_that_fails_leaves_nothing_and_can_be_tried_again(
-    backend: SqliteBackend, path: Path, count: int
+    backend: Any, path: Path, count: int
 ) -> None:
     places = made(backend)
     x = backend.database.execute
@@ -89,9 +89,7 @@ LARGE = 1_000_000
 """Characters: more than anybody should wait for at the end of a turn."""
 
 
-def said(
-    backend: SqliteBackend, place: SessionClaim, number: int, size: int, *, behind: int = 0
-) -> None:
+def said(backend: Any, place: SessionClaim, number: int, size: int, *, behind: int = 0) -> None:
     """A turn, its record and its head; `behind`: how many of its events are in already."""
     turn, text = f"t{number}", "x" * size
     events: list[Event] = [
@@ -112,7 +110,7 @@ def said(
 
 def shown(path: Path) -> tuple[int, list[int]]:
     """How many records there are of a session, and the lengths of all that was said in it."""
-    reader = SqliteReader(path)
+    reader = reader_of(path)
     try:
         stored = reader.load("s0")
     finally:
@@ -125,7 +123,7 @@ def shown(path: Path) -> tuple[int, list[int]]:
 
 
 def test_a_large_record_is_written_when_there_is_time_and_nothing_is_missing_meanwhile(
-    backend: SqliteBackend, path: Path
+    backend: Any, path: Path
 ) -> None:
     place = made(backend)[0]
     said(backend, place, 0, 10)
@@ -140,9 +138,9 @@ def test_a_large_record_is_written_when_there_is_time_and_nothing_is_missing_mea
 
 
 def test_large_records_are_written_before_there_are_too_many(
-    backend: SqliteBackend, path: Path, monkeypatch: pytest.MonkeyPatch
+    backend: Any, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "_MAX_POSTPONED_CHARS", 2 * LARGE)
+    limit_stores(monkeypatch, postponed_chars=2 * LARGE)
     place = made(backend)[0]
     said(backend, place, 0, LARGE)
     assert shown(path) == (0, [LARGE])
@@ -150,16 +148,14 @@ def test_large_records_are_written_before_there_are_too_many(
     assert shown(path) == (2, [LARGE, LARGE])
 
 
-def test_who_goes_on_with_a_session_finds_its_large_record(
-    backend: SqliteBackend, path: Path
-) -> None:
+def test_who_goes_on_with_a_session_finds_its_large_record(backend: Any, path: Path) -> None:
     place = made(backend)[0]
     said(backend, place, 0, LARGE)
     assert backend.claim("s0") == SessionClaim(place.num, place.owner + 1)
     assert shown(path) == (1, [LARGE])
 
 
-def test_a_deleted_session_leaves_no_large_record(backend: SqliteBackend, path: Path) -> None:
+def test_a_deleted_session_leaves_no_large_record(backend: Any, path: Path) -> None:
     said(backend, made(backend)[0], 0, LARGE)
     assert backend.delete("s0")
     backend.finish()
@@ -167,7 +163,7 @@ def test_a_deleted_session_leaves_no_large_record(backend: SqliteBackend, path: 
 
 
 def test_a_large_record_that_was_never_written_is_made_again_of_its_events(
-    backend: SqliteBackend, path: Path
+    backend: Any, path: Path
 ) -> None:
     said(backend, made(backend)[0], 0, LARGE)
     backend.close()
@@ -177,9 +173,7 @@ def test_a_large_record_that_was_never_written_is_made_again_of_its_events(
 # --- the row of a session
 
 
-def began(
-    backend: SqliteBackend, place: SessionClaim, number: int, title: str | None = None
-) -> None:
+def began(backend: Any, place: SessionClaim, number: int, title: str | None = None) -> None:
     """A turn's beginning."""
     event = TurnStarted(f"t{number}", "user", [])
     row = SessionRow(title=title, prompt="", phase="running", turns=number + 1, about=ABOUT)
@@ -187,7 +181,7 @@ def began(
 
 
 def turns_in_rows(path: Path) -> list[int]:
-    reader = SqliteReader(path)
+    reader = reader_of(path)
     try:
         return [entry.turns for entry in reader.sessions(SessionQuery())]
     finally:
@@ -195,7 +189,7 @@ def turns_in_rows(path: Path) -> list[int]:
 
 
 def test_a_row_that_says_no_more_than_that_a_turn_has_begun_is_put_off(
-    backend: SqliteBackend, path: Path
+    backend: Any, path: Path
 ) -> None:
     place = made(backend)[0]
     said(backend, place, 0, 10)
@@ -207,7 +201,7 @@ def test_a_row_that_says_no_more_than_that_a_turn_has_begun_is_put_off(
 
 
 def shown_events(path: Path) -> int:
-    reader = SqliteReader(path)
+    reader = reader_of(path)
     try:
         return len(reader.events("s0", 0) or ())
     finally:
@@ -215,7 +209,7 @@ def shown_events(path: Path) -> int:
 
 
 def test_the_row_of_a_first_turn_and_that_of_a_new_title_are_written_at_once(
-    backend: SqliteBackend, path: Path
+    backend: Any, path: Path
 ) -> None:
     first, second = made(backend)[:2]
     began(backend, first, 0)
@@ -226,25 +220,25 @@ def test_the_row_of_a_first_turn_and_that_of_a_new_title_are_written_at_once(
 
 
 def test_a_row_is_put_off_for_a_second_while_others_are_written(
-    backend: SqliteBackend, path: Path, monkeypatch: pytest.MonkeyPatch
+    backend: Any, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = made(backend)[:2]
     said(backend, first, 0, 10)
     began(backend, first, 1)
     backend.commit(flush_of([second], 1))
     assert turns_in_rows(path) == [1]
-    monkeypatch.setattr(sqlite, "_MAX_ROW_DELAY_S", 0)
+    limit_stores(monkeypatch, row_delay_s=0)
     backend.commit(flush_of([second], 2))
     assert turns_in_rows(path) == [2]
 
 
 def test_a_row_that_was_put_off_is_in_after_a_commit_of_others_that_failed_at_first(
-    backend: SqliteBackend, path: Path, monkeypatch: pytest.MonkeyPatch
+    backend: Any, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = made(backend)[:2]
     said(backend, first, 0, 10)
     began(backend, first, 1)
-    monkeypatch.setattr(sqlite, "_MAX_ROW_DELAY_S", 0)
+    limit_stores(monkeypatch, row_delay_s=0)
     x = backend.database.execute
     x("CREATE TRIGGER full BEFORE INSERT ON frame BEGIN SELECT RAISE(ABORT, 'no room'); END")
     with pytest.raises(Exception, match="no room"):
@@ -255,7 +249,7 @@ def test_a_row_that_was_put_off_is_in_after_a_commit_of_others_that_failed_at_fi
 
 
 def test_turns_whose_rows_were_put_off_when_the_process_was_killed_are_counted_once(
-    backend: SqliteBackend, path: Path
+    backend: Any, path: Path
 ) -> None:
     place = made(backend)[0]
     said(backend, place, 0, 10)
@@ -267,7 +261,7 @@ def test_turns_whose_rows_were_put_off_when_the_process_was_killed_are_counted_o
 
 
 def test_a_turn_s_beginning_is_one_statement_and_its_end_five(
-    backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch
+    backend: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = made(backend)[0]
     said(backend, place, 0, 10)

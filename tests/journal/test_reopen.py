@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ import pytest
 import agentrt
 from agentrt.storage import backend_of, writing
 from agentrt.store import open_store
-from inside.process import LAYER
 from runtime.fakes import SETTABLE, Incarnations, asking, echo, settable, unresponsive
 
+from .disk import another_boot
 from .kit import RESUMES, abandoned, again, done_by_another, kept, left, prompts, whole
 from .test_failures import until_stored
 
@@ -308,7 +309,7 @@ async def test_an_open_session_is_not_opened_twice(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("killed", "another_boot", "same"),
+    ("killed", "rebooted", "same"),
     [
         (False, True, True),
         (True, False, True),
@@ -318,26 +319,24 @@ async def test_an_open_session_is_not_opened_twice(path: Path) -> None:
 async def test_the_epoch_is_another_one_only_where_power_may_have_been_lost(
     path: Path,
     copy: Path,
-    monkeypatch: pytest.MonkeyPatch,
     killed: bool,
-    another_boot: bool,
+    rebooted: bool,
     same: bool,
 ) -> None:
     async with open_store(path) as store:
         async with kept(store, Incarnations(echo)) as session:
             await session.run("hello")
             abandoned(path, copy)
-    if another_boot:
-        monkeypatch.setattr(type(LAYER), "boot_id", lambda layer: "another")
     if killed:
         abandoned(copy, path)
-    for _ in range(2):
-        async with open_store(path) as store:
-            assert ((await store.snapshot("one")).epoch == session.log.epoch) is same
+    with another_boot() if rebooted else nullcontext():
+        for _ in range(2):
+            async with open_store(path) as store:
+                assert ((await store.snapshot("one")).epoch == session.log.epoch) is same
 
 
 async def test_a_file_that_may_have_lost_something_hands_on_another_epoch(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, tmp_path: Path
 ) -> None:
     async with open_store(path) as store:
         async with kept(store, Incarnations(echo)) as session:
@@ -345,10 +344,8 @@ async def test_a_file_that_may_have_lost_something_hands_on_another_epoch(
     backend = backend_of(path)
     backend.open()
     backend.close()  # as if it were killed
-    with monkeypatch.context() as patch:
-        patch.setattr(type(LAYER), "boot_id", lambda layer: "another start of the machine")
-        with writing(path) as source:
-            packed = source.pack("one")
+    with another_boot(), writing(path) as source:
+        packed = source.pack("one")
     assert packed is not None
     assert packed.row[0] == "one-epoch.1"
     async with open_store(tmp_path / "other.db") as store:

@@ -10,12 +10,12 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt.storage import address_of, excerpt, reader_of, words_of
+from agentrt.storage import address_of, backend_of, excerpt, reader_of, words_of
 from agentrt.store import open_store
 from faults.quick import mostly_slow
-from inside.store import SqliteBackend, WriterJob, schema, sqlite, writer
 from runtime.fakes import Incarnations, echo
 
+from .disk import killed_at_the_end, limit_stores, occupy, version_without_search
 from .kit import kept
 
 
@@ -108,7 +108,7 @@ async def test_what_is_typed_is_never_taken_for_syntax(path: Path, words: str) -
 @given(words=st.text())
 def test_any_words_can_be_looked_for(tmp_path_factory: pytest.TempPathFactory, words: str) -> None:
     path = tmp_path_factory.getbasetemp() / "search.db"
-    backend = SqliteBackend(path)
+    backend = backend_of(path)
     backend.open()
     backend.close()
     assert found(path, words) == []
@@ -132,12 +132,8 @@ async def test_halves_of_characters_and_zeros_do_not_matter(path: Path) -> None:
         assert await store.search("door \ud83d") == []
 
 
-async def test_sessions_of_a_file_that_had_no_index_are_found(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:1])
-        patch.setattr(SqliteBackend, "index", lambda *args: None)
+async def test_sessions_of_a_file_that_had_no_index_are_found(path: Path) -> None:
+    with version_without_search():
         await fill(path, "mend the door")
     async with open_store(path) as store:
         assert [hit.snippet for hit in await store.search("door")] == [
@@ -145,11 +141,8 @@ async def test_sessions_of_a_file_that_had_no_index_are_found(
         ]
 
 
-async def test_what_a_killed_server_stored_last_is_found(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(SqliteBackend, "finish", lambda self: None)
+async def test_what_a_killed_server_stored_last_is_found(path: Path) -> None:
+    with killed_at_the_end():
         await fill(path, "mend the door")
     assert found(path, "door") == []
     await fill(path, "mend the window")
@@ -159,7 +152,7 @@ async def test_what_a_killed_server_stored_last_is_found(
 async def test_another_process_finds_a_turn_when_the_store_has_rested(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "IDLE_S", 0.001)
+    limit_stores(monkeypatch, idle_s=0.001)
     async with open_store(path) as store:
         async with kept(store, Incarnations(echo), id="one") as session:
             await session.run("mend the door")
@@ -175,7 +168,7 @@ async def test_a_search_does_not_wait_for_a_disk_that_does_not_answer(path: Path
         async with kept(store, Incarnations(echo), id="one") as session:
             await session.run("mend the door")
         assert len(await store.search("door")) == 1
-        store.write(WriterJob(lambda backend: answers.wait(), lambda *over: None))
+        occupy(store, answers.wait)
         try:
             assert len(await store.search("door")) == 1
         finally:
@@ -185,8 +178,7 @@ async def test_a_search_does_not_wait_for_a_disk_that_does_not_answer(path: Path
 async def test_many_turns_without_a_rest_are_found(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "_MAX_UNINDEXED_RECORDS", 2)
-    monkeypatch.setattr(writer, "IDLE_S", 1000)
+    limit_stores(monkeypatch, unindexed_records=2, idle_s=1000)
     async with open_store(path) as store:
         async with kept(store, Incarnations(echo), id="one") as session:
             for _ in range(3):

@@ -19,9 +19,9 @@ from agentrt.errors import StoreError, StoreInUse
 from agentrt.events import Item, TurnRecord
 from agentrt.storage import decode_record, encode_record
 from agentrt.store import CommandAnswer, Record, open_store
-from inside.store import schema
 from runtime.fakes import Incarnations, asking, echo, every, kinds, obedient
 
+from .disk import later_version
 from .kit import again, checked, kept, whole
 
 
@@ -322,12 +322,8 @@ async def test_another_programs_database_is_left_alone(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-async def test_a_store_of_a_newer_version_is_refused(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    newer = (*schema.MIGRATIONS, "ALTER TABLE session ADD COLUMN colour TEXT")
-    with monkeypatch.context() as patch:
-        patch.setattr(schema, "MIGRATIONS", newer)
+async def test_a_store_of_a_newer_version_is_refused(path: Path) -> None:
+    with later_version("ALTER TABLE session ADD COLUMN colour TEXT"):
         async with open_store(path):
             pass
     with pytest.raises(StoreError, match="newer agentrt"):
@@ -335,17 +331,15 @@ async def test_a_store_of_a_newer_version_is_refused(
             pass
 
 
-async def test_a_store_of_an_older_version_is_copied_and_brought_up_to_date(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_store_of_an_older_version_is_copied_and_brought_up_to_date(path: Path) -> None:
     async with open_store(path) as store:
         async with kept(store, Incarnations(echo)) as session:
             await session.run("hello")
     newer = "ALTER TABLE session ADD COLUMN colour TEXT; UPDATE session SET colour='red'"
-    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, newer))
-    async with open_store(path) as store:
-        assert [each.session for each in await store.sessions()] == ["one"]
-    copy = path.with_name(f"{path.name}.bak-{len(schema.MIGRATIONS) - 1}")
+    with later_version(newer) as before:
+        async with open_store(path) as store:
+            assert [each.session for each in await store.sessions()] == ["one"]
+    copy = path.with_name(f"{path.name}.bak-{before}")
     assert checked(copy) == checked(path)
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
 
