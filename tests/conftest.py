@@ -25,8 +25,6 @@ import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
-from agentrt._core.process.chosen import LAYER
-
 if TYPE_CHECKING:
     from postgres.server import Server
 
@@ -127,7 +125,7 @@ def pytest_pycollect_makeitem(
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what takes long, unless it is asked for: by `--slow`, by `-m`, or by the name of
     its file or of the test itself. (The name of a folder asks for what is quick in it.)"""
-    if LAYER.name == "portable":
+    if sys.platform != "linux" or os.environ.get("AGENTRT_PROCESS_LAYER") == "portable":
         for item in items:
             for mark in item.iter_markers("linux_only"):
                 reason = f"the portable process layer does not promise: {mark.args[0]}"

@@ -1,18 +1,25 @@
 """The names of all checks: no report leaves one out, and each has an agent that fails it.
 
-A report names only the checks that were made.
+A report names only the checks that were made. The command names all in the refusal of another name.
 """
 
 from __future__ import annotations
 
+import io
+import sys
+from contextlib import redirect_stderr
+from functools import cache
 from typing import Literal
 
-from agentrt._lab.conformance.checks import checks_of
+from in_process import main
 
 
-def names_of_checks(
-    protocol: Literal["acp", "codex"], version: Literal[1, 2] = 1, *, can_fail: bool = False
-) -> list[str]:
-    """Return the names of all checks, or of those that an agent can fail, in order."""
-    checks = checks_of(protocol, version)
-    return [each.name for each in checks if each.level != "open" or not can_fail]
+@cache
+def names_of_checks(protocol: Literal["acp", "codex"], version: Literal[1, 2] = 1) -> list[str]:
+    """Return the names of all checks, in order."""
+    options = ["--protocol", protocol]
+    options += ["--acp-version", "2"] if version == 2 else []
+    with redirect_stderr(io.StringIO()) as said:
+        main(["conformance", *options, "--only", "none such", "--", sys.executable, "-c", ""])
+    _, _, names = said.getvalue().strip().partition("checks: ")
+    return names.split(", ")

@@ -33,6 +33,7 @@ async def test_an_agent_without_a_fault_fails_no_check_of_version_2(
     assert {f.verdict for f in report.findings} == {"passed", "different"}
     assert (report.acp_version, report.name) == (2, "good")
     assert [f.check for f in report.findings[:-3]] == names_of_checks("acp", 2)
+    assert {f.check for f in report.findings[:-3] if f.level == "open"} == version_1.OPEN
 
 
 # --- agents with one defect each
@@ -197,7 +198,7 @@ async def test_a_planted_flaw_of_version_2_is_found_by_its_check(
 
 
 def test_every_check_of_version_2_that_can_fail_has_a_planted_flaw() -> None:
-    can_fail = {*names_of_checks("acp", 2, can_fail=True)} - NEVER_FAILED
+    can_fail = {*names_of_checks("acp", 2)} - NEVER_FAILED
     assert {check for check, _, _ in [*FLAWS, *COMMON]} == can_fail
 
 

@@ -14,8 +14,6 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from inside.trace import secrets
-
 from .found import Found, Unreadable, in_python, in_the_page, literals
 from .matcher import Program, TooManySteps
 from .pumps import ENDS, pumps
@@ -118,13 +116,6 @@ def test_each_pattern_is_linear() -> None:
 @pytest.mark.slow
 def test_each_pattern_is_linear_on_every_text_made_from_it() -> None:
     assert not_linear(FULL) == {}
-
-
-def test_the_sign_of_a_secret_has_a_limited_length() -> None:
-    """RE2 finds the place, and then `re` looks at no more bytes than this there."""
-    pattern = secrets._which()
-    _, longest = Program(pattern.pattern.decode(), re.ASCII).tree.getwidth()
-    assert longest <= secrets._MAX_SIGN_BYTES
 
 
 @pytest.mark.slow

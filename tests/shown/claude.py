@@ -20,9 +20,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from agentrt._core.claude.ignored import IGNORED as IGNORED_TYPES
-from agentrt._core.claude.ignored import IGNORED_SYSTEM
-from agentrt._core.claude.messages import DECLARED as TYPES  # noqa: F401 - for its test
 from agentrt.claude import ClaudeOptions
 from agentrt.effects import TurnBegan, TurnFinished
 from agentrt.errors import LocalProtocolError
@@ -32,6 +29,7 @@ from claude.rig import Json, Rig
 from claude.test_handshake import OLDEST as OLDEST
 from model.talk import Talk
 
+from .ignored import BY_CLAUDE
 from .leaves import Leaf, LeafPath, marker
 from .probe import DIFFERS, Events, Shown, declared, places
 
@@ -39,13 +37,8 @@ FOLDER: Final = Path(__file__).parent / "recorded" / "claude"
 """Rich conversations of each supported version; made by `tests/agents/record_claude.py`."""
 TRANSCRIPTS: Final = Path(__file__).parents[1] / "claude" / "transcripts"
 """Conversations about single subjects."""
-IGNORED: Final = {
-    **IGNORED_TYPES,
-    **{f"system/{subtype}": why for subtype, why in IGNORED_SYSTEM.items()},
-}
-"""Messages that lead to no event, with the reason."""
 DECLARED: Final = {
-    **{rf"{re.escape(name)}\..*": why for name, why in IGNORED.items()},
+    **{rf"{re.escape(name)}\..*": why for name, why in BY_CLAUDE.items()},
     **declared("claude"),
 }
 REPEATED: Final = {

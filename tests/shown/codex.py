@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import msgspec
 
-from agentrt._core.codex.ignored import IGNORED
 from agentrt.effects import TurnFinished
 from codex.codex_kit import THREAD, Peer, prompted
 from model.talk import Talk
 
+from .ignored import BY_CODEX
 from .leaves import Examples, Leaf, leaves_of
 from .probe import Events, Shown, declared, probe
 
@@ -39,7 +39,7 @@ PREFERRED: Final = {
 }
 
 DECLARED: Final = {
-    **{rf"{re.escape(method)}\b.*": reason for method, reason in IGNORED.items()},
+    **{rf"{re.escape(method)}\b.*": reason for method, reason in BY_CODEX.items()},
     **declared("codex"),
 }
 """Leaves that no event shows, as regular expressions, each with the reason."""
@@ -83,7 +83,7 @@ def shown() -> Shown:
     found: Shown = {}
     for variant in schema["ServerNotification"]["oneOf"]:
         method = variant["properties"]["method"]["enum"][0]
-        if method in IGNORED:
+        if method in BY_CODEX:
             continue
         params = variant["properties"].get("params", {"type": "object", "properties": {}})
 

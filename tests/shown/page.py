@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from . import acp, claude, codex
+from .ignored import BY_CLAUDE, BY_CODEX
 from .probe import DIFFERS, Shown, reason
 
 PAGES: Final = Path(__file__).parents[2] / "docs" / "reference"
@@ -40,7 +41,7 @@ A message that is not in this table is reported by a notice with the code `unkno
 def codex_page() -> str:
     found = codex.shown()
     head = HEAD.format(title="Codex", source="`codex app-server` 0.169.0")
-    whole = "".join(f"| `{method}` | {why} |\n" for method, why in codex.IGNORED.items())
+    whole = "".join(f"| `{method}` | {why} |\n" for method, why in BY_CODEX.items())
     ignored = f"## Messages that lead to no event\n\n| message | reason |\n| --- | --- |\n{whole}"
     shown = "".join(tables(found, codex.DECLARED))
     return f"{head}\n{ignored}\n## Messages that lead to events\n{shown}"
@@ -67,7 +68,7 @@ A message of a type that is not in this table is reported by a notice with the c
 
 
 def claude_page() -> str:
-    ignored = "".join(f"- `{name}`: {why}\n" for name, why in claude.IGNORED.items())
+    ignored = "".join(f"- `{name}`: {why}\n" for name, why in BY_CLAUDE.items())
     head = CLAUDE_HEAD.format(
         oldest=claude.OLDEST, newest=max(claude.versions(), key=_release), ignored=ignored.rstrip()
     )

@@ -7,7 +7,8 @@ import re
 import pytest
 
 from . import claude
-from .claude import OLDEST, TYPES
+from .claude import OLDEST
+from .ignored import BY_CLAUDE, KNOWN_TO_CLAUDE
 from .probe import missing, reason
 
 NOT_COUNTED = ("identifies ", "agentrt takes the time", "encrypted ")
@@ -58,4 +59,4 @@ def test_the_oldest_and_the_newest_supported_versions_are_recorded() -> None:
 def test_each_type_of_message_is_recorded_or_ignored_with_a_reason() -> None:
     found = claude.recordings()
     names = {row.message["type"] for recording in found for row in recording if not row.sent}
-    assert set(TYPES) - names - set(claude.IGNORED) == set()
+    assert KNOWN_TO_CLAUDE - names - set(BY_CLAUDE) == set()

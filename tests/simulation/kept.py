@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from agentrt import Limits
 from agentrt import events as e
 from agentrt._core.process.pipes import READ_BYTES
 from agentrt._core.store import schema
 from agentrt._core.store.persister import LogPersister, Persist
 from agentrt._core.store.writer import Batch, WriterJob, gathered
-from agentrt.lowlevel import Flush, Log
+from agentrt.lowlevel import Flush, Log, SessionState
+from inside.model import Conversation
 from journal.stepped import SteppedStore
 
 from .agent import AGENTRT, TOKEN
@@ -224,6 +226,15 @@ def saw(world: World, event: Any) -> None:
         question = world.checker.questions.get(event.request)
         if question is not None and question.tag is not None and event.outcome == "selected":
             book.allows.setdefault(question.tag, seq)
+
+
+def after_a_restart(events: list[Any], agent: e.AgentState, limits: Limits) -> Log:
+    """Return the log of the host that comes after one with these events."""
+    log = Log("again", "e2", limits, SessionState(agent))
+    conversation = Conversation(log, agent=agent, now=trio.current_time)
+    conversation.restore(events)
+    conversation.orphan()
+    return log
 
 
 def prompted(world: World, token: str) -> None:

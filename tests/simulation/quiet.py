@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from agentrt.lowlevel import Log, SessionState
-from inside.model import Conversation
-
+from . import kept
 from .checker import SLACK, TERMINAL
 from .fold import Fold
 
@@ -214,10 +212,7 @@ async def no_process_is_left(world: World) -> None:
 def _restart(world: World) -> None:
     """W10: after a restart of the host, at whatever moment, nothing is open."""
     events = world.checker.events[: world.rng.randint(1, world.checker.seq)]
-    log = Log("again", "e2", world.limits, SessionState(world.checker.log.state.state.agent))
-    conversation = Conversation(log, agent=log.state.state.agent, now=trio.current_time)
-    conversation.restore(events)
-    conversation.orphan()
+    log = kept.after_a_restart(events, world.checker.log.state.state.agent, world.limits)
     fold = Fold()
     fold.advance(log.since(log.kept_after))
     left: list[Any] = [i for i, item in fold.items.items() if item["status"] not in TERMINAL]
