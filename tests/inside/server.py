@@ -6,8 +6,7 @@ and the end of a connection meet cannot be chosen.
 
 from __future__ import annotations
 
-from agentrt._serve import commands, operations, transcript
-from agentrt._serve.address import ServerAddress
+from agentrt._serve import commands, operations
 from agentrt._serve.client import Client
 from agentrt._serve.command_machine import (
     OWNER_PATIENCE_S,
@@ -21,7 +20,6 @@ from agentrt._serve.hub import Hub
 from agentrt._serve.refusal import ConnectionRefusal
 from agentrt._serve.security import redeem_ticket
 from agentrt._serve.site import SiteServer
-from agentrt._serve.transcript import ItemIndex
 
 __all__ = [
     "Client",
@@ -31,13 +29,10 @@ __all__ = [
     "ConnectionRefusal",
     "Feed",
     "Hub",
-    "ItemIndex",
     "OWNER_PATIENCE_S",
-    "ServerAddress",
     "SiteServer",
     "commands",
     "operations",
     "redeem_ticket",
     "serve_forwarded",
-    "transcript",
 ]

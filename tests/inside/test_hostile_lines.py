@@ -15,13 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt._core.process.inherited import is_secret
+from agentrt._core.trace import secrets
 from agentrt._core.trace.redact import begins_key
 from agentrt._core.trace.secrets import SIGN_COST_BYTES, WINDOW_BYTES
 from agentrt._core.wire import lines as wire_lines
 from agentrt._core.wire.lines import PIECE_BYTES
 from agentrt.demo.words import understand
 from agentrt.jsonrpc import Lines
-from inside.trace import Redaction, secrets
+from inside.trace import Redaction
+from linear.matcher import Program
 
 REPEATED = (
     *("echo a ", "echo abcd |", "<<< ", "chpasswd <<E\\n", "kv put a=bbbb ", "kv put 'a="),
@@ -187,3 +189,10 @@ def test_no_step_repairs_more_than_it_can_in_a_few_milliseconds(
         most = max(most, sum(repaired))
     assert 0 < most <= 640 * 1024
     assert lines.long[0].value()["text"].startswith("caf\ufffd \ufffd")
+
+
+def test_the_sign_of_a_secret_has_a_limited_length() -> None:
+    """RE2 finds the place, and then `re` looks at no more bytes than this there."""
+    pattern = secrets._which()
+    _, longest = Program(pattern.pattern.decode(), re.ASCII).tree.getwidth()
+    assert longest <= secrets._MAX_SIGN_BYTES

@@ -1,6 +1,7 @@
 """The writer's order, wholeness and end; the reader's rhythm.
 
-Writers and readers get pipes that take single bytes or break, which the kernel decides otherwise.
+Writers and readers get pipes that take single bytes or break, which the kernel decides otherwise,
+and a stream whose peer stops to read at a chosen byte.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from agentrt._core.process.pipes import (
     READ_BYTES,
     ReadEnd,
 )
+from agentrt._core.process.streams import StreamTransport
 from agentrt.agents import Transport
 from agentrt.errors import LocalProtocolError
 from agentrt.process import LineWriter, read_loop
@@ -587,3 +589,22 @@ async def test_the_one_who_waits_for_a_pipe_is_woken_by_its_end(
     finally:
         end.close()
         os.close(here)
+
+
+async def test_a_peer_that_does_not_read_holds_up_the_writer_and_nobody_else() -> None:
+    ours, theirs = trio.testing.memory_stream_pair()
+    transport = StreamTransport(ours, ours)
+    async with trio.open_nursery() as nursery:
+        assert transport.write_nowait(b"x" * 100_000) == 65536
+        assert transport.write_nowait(b"x") == 0
+        nursery.start_soon(transport.write)
+        await transport.wait_writable()
+        assert transport.write_nowait(b"y") == 1
+        transport.close_stdin()
+        heard = b""
+        while data := await theirs.receive_some():
+            heard += data
+        assert heard == b"x" * 65536 + b"y"
+        transport.terminate()
+        assert await transport.wait() == -9
+        nursery.cancel_scope.cancel()

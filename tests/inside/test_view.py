@@ -1,20 +1,29 @@
-"""The view of a session: what is told for good, and what is left to be drawn.
+"""The view of a session: what is printed for good, what is drawn until then, and its images.
 
-The view gets single events, to see the rows that each adds; a screen shows only their sum.
+The view gets single events and every prefix of an answer; a screen skips frames, and shows only
+the sum of them.
 """
 
 from __future__ import annotations
 
 import re
+import struct
+from base64 import b64encode
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from agentrt._cli.repl.view import KEPT_LINES, CallView, text_of_line
 from agentrt._cli.screen.cards import full, has_more, printed
+from agentrt._cli.screen.drawing import UNFINISHED_LINES
+from agentrt._cli.screen.pictures import PICTURE_BYTES, picture, picture_protocol
+from agentrt._cli.screen.status import last_lines
 from agentrt.events import (
     ErrorInfo,
     Event,
+    Image,
     Item,
     ItemClosed,
     ItemDelta,
@@ -232,3 +241,119 @@ async def test_a_line_of_output_that_wraps_counts_as_its_rows() -> None:
         "  │ " + "x" * (1000 - 13 * 75),
         "  │ end",
     ]
+
+
+WIDTH = 40
+ANSWERS = [
+    "A paragraph with **bold words** and `code` that is longer than the terminal is wide, so that"
+    " it has to be wrapped somewhere between two of its words.",
+    "- one item of a list that is quite a bit longer than a single line can hold\n- another item",
+    "```python\ndef f():\n    return 'a rather long string that has to be broken somewhere'\n```",
+    "# A heading\nand a line behind it",
+    "> a quotation that goes on for longer than one line of this narrow terminal has room",
+    "nothing to see",
+]
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+async def test_the_last_frame_looks_as_what_is_printed_then(answer: str) -> None:
+    page = ScrollingText(Painter(colour=True), lambda: WIDTH)
+    drawing = Drawing(page)
+    drawing.answer_text("item", answer)
+    already = undressed(page.take()).splitlines()
+    frame = "".join(text for _, text in drawing.live(View(drawing), 0.0, 60))
+    drawing.answer_complete("item")
+    finished = [line.rstrip() for line in undressed(page.take()).splitlines() if line.strip()]
+    if frame:
+        live = [line.rstrip() for line in frame.splitlines() if line.strip()]
+        assert finished[-len(live) :] == live
+        assert len(live) == min(len(finished), UNFINISHED_LINES)
+    else:
+        assert already, "it was finished before"
+
+
+def test_a_window_without_room_shows_whole_lines() -> None:
+    fragments = [("", "one "), ("bold", "line\n"), ("", "x" * 25 + "\n"), ("", "last\n")]
+    assert last_lines(fragments, 3, 20) == [("", "x" * 25 + "\n"), ("", "last\n")]
+    assert last_lines(fragments, 1, 20) == [("", "last\n")]
+    assert last_lines(fragments, 9, 20) == fragments
+
+
+def png(width: int, height: int, more: bytes = b"") -> Image:
+    data = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", width, height) + more
+    return Image(b64encode(data).decode(), "image/png")
+
+
+@pytest.mark.parametrize(
+    ("env", "protocol"),
+    [
+        ({"TERM": "xterm-kitty"}, "kitty"),
+        ({"TERM": "xterm-256color", "KITTY_WINDOW_ID": "1"}, "kitty"),
+        ({"TERM": "xterm-ghostty"}, "kitty"),
+        ({"TERM": "xterm-256color", "TERM_PROGRAM": "iTerm.app"}, "iterm"),
+        ({"TERM": "xterm-256color", "TERM_PROGRAM": "WezTerm"}, "iterm"),
+        ({"TERM": "tmux-256color", "KITTY_WINDOW_ID": "1"}, None),
+        ({"TERM": "xterm-256color", "KITTY_WINDOW_ID": "1", "TMUX": "x"}, None),
+        ({"TERM": "xterm-256color"}, None),
+        ({}, None),
+    ],
+)
+def test_the_protocol_is_that_of_the_terminal(env: dict[str, str], protocol: str | None) -> None:
+    assert picture_protocol(env) == protocol
+
+
+def test_kitty_gets_chunks_that_it_must_not_answer() -> None:
+    shown = picture(png(800, 400, b"x" * 10_000), "kitty", 80, 16)
+    assert shown is not None
+    height = shown.count("\n")
+    chunks = re.findall(r"\x1b_G([^;]*);([^\x1b]*)\x1b\\", shown)
+    assert chunks[0][0] == f"a=T,f=100,q=2,C=1,c=64,r={height},m=1"
+    assert [head for head, _ in chunks[1:]] == ["m=1"] * (len(chunks) - 2) + ["m=0"]
+    assert "".join(data for _, data in chunks) == png(800, 400, b"x" * 10_000).data
+    assert all(len(data) <= 4096 for _, data in chunks)
+
+
+@pytest.mark.parametrize(
+    ("size", "cells"),
+    [((8, 16), (1, 1)), ((1, 1), (1, 1)), ((8000, 1600), (80, 8)), ((16, 16000), (1, 16))],
+)
+def test_an_image_keeps_its_proportions_and_fits(
+    size: tuple[int, int], cells: tuple[int, int]
+) -> None:
+    shown = picture(png(*size), "iterm", 80, 16) or ""
+    assert f"width={cells[0]};height={cells[1]};" in shown
+    assert shown.count("\n") == cells[1]
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        Image("no base64\x1b[2J", "image/png"),
+        Image(b64encode(b"<svg/>").decode(), "image/svg+xml"),
+        png(0, 10),
+        png(8, 8, b"x" * PICTURE_BYTES),
+        Image("", "image/png"),
+    ],
+)
+def test_what_cannot_be_shown_is_only_named(image: Image) -> None:
+    page = ScrollingText(Painter(colour=False), lambda: 80)
+    Drawing(page, "kitty").image(image)
+    assert re.fullmatch(r"  \[image: image/\S+, [\d,]+ kB\]\n", undressed(page.take()))
+
+
+SHOWN = re.compile(
+    r"\n{1,16}\x1b\[\d+A(\x1b_G[a-zA-Z0-9=,]*;[A-Za-z0-9+/=]*\x1b\\)+\r\x1b\[\d+B"
+    r"|\n{1,16}\x1b\[\d+A\x1b\]1337;File=[a-zA-Z0-9=;]*:[A-Za-z0-9+/=]*\x07\r\x1b\[\d+B"
+)
+
+
+@given(
+    st.sampled_from([b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", b"GIF89a", b"\xff\xd8\xff\xc0", b""]),
+    st.binary(max_size=40),
+    st.sampled_from(["kitty", "iterm"]),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_image_can_be_another_sequence(start: bytes, rest: bytes, protocol: str) -> None:
+    image = Image(b64encode(start + rest).decode(), "image/png")
+    shown = picture(image, protocol, 80, 16)  # type: ignore[arg-type]
+    assert shown is None or SHOWN.fullmatch(shown)

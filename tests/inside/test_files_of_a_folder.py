@@ -1,6 +1,7 @@
-"""What is listed of a folder: what git would list, and nothing outside.
+"""The files of a folder: which are listed, which `@` offers, and which a prompt names.
 
-The listing is compared with Git's for generated folders and rules, without a session for each.
+The listing is compared with Git's for generated folders and rules. The completer gets every word
+and the prompt every name, each of which would cost a program on a screen.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from base64 import b64decode
 from collections.abc import Iterable, Iterator
 from itertools import permutations
 from pathlib import Path
@@ -16,9 +18,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
 
 from agentrt._base import listing as _listing
 from agentrt._base.listing import branch_of, is_ignored, likeliest, rules_of, walk
+from agentrt._cli.screen.completion import PromptCompleter
+from agentrt._cli.session_view import IMAGE_BYTES, prompt_of, text_of
+from agentrt.events import Image, ResourceLink, Text
 from agentrt.hosting import FolderView
 
 GIT = shutil.which("git")
@@ -236,3 +243,128 @@ def test_the_branch_is_that_of_the_checkout(tmp_path: Path, head: str, branch: s
     assert branch_of(tmp_path / "tree" / "src") == branch
     assert branch_of(tmp_path / "away") == branch
     assert branch_of(tmp_path) is None
+
+
+def offered(folder: Path, text: str) -> list[str]:
+    found = PromptCompleter(str(folder)).get_completions(Document(text), CompleteEvent())
+    return [completion.text for completion in found]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / ".git").mkdir()
+    files = {
+        ".gitignore": "*.log\n!keep.log\n/out/\n.secret\n",
+        "src/.gitignore": "made.py\n!b.log\n",
+        "src/code.py": "",
+        "src/made.py": "",
+        "src/b.log": "",
+        "a.log": "",
+        "keep.log": "",
+        "out/x.txt": "",
+        "src/out/y.txt": "",
+        ".env": "",
+        ".secret": "",
+        ".github/flow.yml": "",
+        "two words.txt": "",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_files_are_offered_but_for_ignored_and_hidden_ones(folder: Path) -> None:
+    assert sorted(offered(folder, "see @")) == [
+        '@"two words.txt"',
+        "@keep.log",
+        "@src/",
+        "@src/b.log",
+        "@src/code.py",
+        "@src/out/",
+        "@src/out/y.txt",
+    ]
+
+
+def test_a_leading_dot_asks_for_hidden_ones(folder: Path) -> None:
+    assert offered(folder, "see @.e")[0] == "@.env"
+    assert set(offered(folder, "see @.git")) == {
+        *("@.gitignore", "@.github/", "@.github/flow.yml", "@src/.gitignore"),
+    }
+    assert offered(folder, "@.sec") == []
+
+
+def test_rules_of_the_folders_above_count(folder: Path) -> None:
+    assert sorted(offered(folder / "src", "@")) == ["@b.log", "@code.py", "@out/", "@out/y.txt"]
+
+
+def test_without_a_repository_only_its_own_rules_count(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("a\n")
+    inside = tmp_path / "b"
+    inside.mkdir()
+    (inside / "a").touch()
+    (inside / "c").touch()
+    assert offered(inside, "@") == ["@a", "@c"]
+    assert offered(tmp_path, "@") == ["@b/", "@b/c"]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    for name in ("notes.txt", "a b.txt", "src/deep.py", ".hidden"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("read @notes.txt", ["notes.txt"]),
+        ("@src/deep.py, and (@notes.txt).", ["src/deep.py"]),
+        ("see @src/ and @src/deep.py!", ["src/", "src/deep.py"]),
+        ('look at @"a b.txt"', ["a b.txt"]),
+        ("@.hidden @.hidden", [".hidden"]),
+        ("mail me@notes.txt", []),
+        ("@somebody and @types/node", []),
+        ("@ and @@notes.txt", []),
+        ("/review @notes.txt", []),
+        ("@" + "x" * 5000, []),
+        ("@a\0b", []),
+    ],
+)
+def test_a_file_that_is_there_is_linked(project: Path, text: str, names: list[str]) -> None:
+    first, *links = prompt_of(text, str(project))
+    assert first == Text(text)
+    assert [link.name for link in links if isinstance(link, ResourceLink)] == names
+    assert [link.uri for link in links if isinstance(link, ResourceLink)] == [
+        (project / name).as_uri() for name in names
+    ]
+
+
+def test_what_was_typed_can_be_had_back(project: Path) -> None:
+    assert text_of(prompt_of("read @notes.txt", str(project))) == "read @notes.txt"
+
+
+def test_an_image_is_sent_itself_to_an_agent_that_takes_images(project: Path) -> None:
+    data = b"\x89PNG\r\n\x1a\n and so on"
+    (project / "a b.png").write_bytes(data)
+    (project / "fake.png").write_text("no image")
+    text = 'look at @"a b.png" and @fake.png and @notes.txt'
+    _, image, *links = prompt_of(text, str(project), images=True)
+    assert isinstance(image, Image)
+    assert (b64decode(image.data), image.mime_type) == (data, "image/png")
+    assert [link.name for link in links if isinstance(link, ResourceLink)] == [
+        "fake.png",
+        "notes.txt",
+    ]
+    assert text_of([Text(text), image, *links]) == text
+    _, *links = prompt_of(text, str(project))
+    assert all(isinstance(link, ResourceLink) for link in links)
+
+
+def test_an_image_that_is_too_large_is_a_link(project: Path) -> None:
+    with (project / "large.png").open("wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\n")
+        file.truncate(IMAGE_BYTES + 1)
+    _, link = prompt_of("@large.png", str(project), images=True)
+    assert isinstance(link, ResourceLink)

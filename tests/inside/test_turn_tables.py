@@ -1,6 +1,6 @@
-"""The tables of Claude's turns: every state with every input, and the turns in any order.
+"""The tables of a turn of each protocol: every state with every input, and Claude's in any order.
 
-The tables get every input in every state, which Claude Code never sends.
+The tables get every input in every state, which no agent sends.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from agentrt._core.acp.turn import TABLE as ACP
+from agentrt._core.acp.turn import AcpTurnInput, AcpTurnState
 from agentrt._core.claude.outcome import ResultVerdict
 from agentrt._core.claude.turn import (
     LOST,
@@ -21,6 +23,8 @@ from agentrt._core.claude.turn import (
     Sign,
 )
 from agentrt._core.claude.turns import ClaudeTurns
+from agentrt._core.codex.turn import TABLE as CODEX
+from agentrt._core.codex.turn import CodexTurnInput, CodexTurnState
 from agentrt.effects import TurnBegan, TurnFinished
 from agentrt.events import Usage
 from agentrt.lowlevel import Effect
@@ -42,6 +46,20 @@ OWED_TABLE = {
     "result": "result idle idle result nothing",
     "idle": "result idle idle nothing nothing",
 }
+
+
+def test_a_turn_of_acp_has_a_row_for_every_state_and_keeps_its_prompt() -> None:
+    """Version 2 of the protocol does not reach all of them."""
+    assert set(ACP) == set(AcpTurnState)
+    assert all(set(row) <= set(AcpTurnInput) for row in ACP.values())
+    always = {AcpTurnInput.BUSY, AcpTurnInput.IDLE, AcpTurnInput.OUTPUT}
+    assert all(always <= set(row) for row in ACP.values())
+
+
+def test_every_state_of_a_turn_of_codex_takes_every_input() -> None:
+    assert {(state, input) for state in CodexTurnState for input in CodexTurnInput} == {
+        (state, input) for state, row in CODEX.items() for input in row
+    }
 
 
 def test_every_sign_moves_a_turn_of_every_state_as_it_should() -> None:
