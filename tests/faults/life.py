@@ -11,16 +11,15 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from itertools import count
 from typing import Any, Literal, TypeAlias
 
 import trio
 
 import agentrt
-from agentrt.agents import Agent, Transport
+from agentrt.agents import Transport
 from agentrt.lowlevel import Opening
 from agentrt.testing import MemoryAgent
-from inside.runtime import Offer, serve_session, set_up_protocol
+from journal.composed import composed
 
 from .programs import ANSWER, PROGRAMS
 
@@ -85,15 +84,14 @@ class Life:
             self.hooks_called += 1
             await trio.lowlevel.checkpoint()
 
-        agent = Agent(name="fake", protocol=self.protocol, command=("fake",))
-        hooks = (look,) if self.protocol == "claude" else ()
-        offer = Offer(
-            tools=(record,), hooks=hooks, limits=self.limits, connect=lambda o: self.connect()
-        )
-        setup = set_up_protocol(agent, Opening(cwd=os.getcwd()), offer)
-        ids = count(1)
-        async with serve_session(
-            agent, setup, None, self.limits, ids=lambda: f"id{next(ids)}", now=trio.current_time
+        async with composed(
+            self.connect,
+            protocol=self.protocol,
+            opening=Opening(cwd=os.getcwd()),
+            limits=self.limits,
+            now=trio.current_time,
+            tools=(record,),
+            hooks=(look,) if self.protocol == "claude" else (),
         ) as session:
             yield session
 

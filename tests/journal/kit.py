@@ -6,7 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from itertools import count
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +15,15 @@ import trio
 
 import agentrt
 from agentrt import Limits
-from agentrt.agents import Agent
-from agentrt.lowlevel import Opening
+from agentrt.lowlevel import Opening, SessionClaim
 from agentrt.permissions import Policy
-from agentrt.store import Store
-from inside.runtime import ClaimedSession, Offer, serve_session, set_up_protocol
+from agentrt.store import LoadedSession, Store
 from runtime.fakes import Incarnations
+
+from .composed import composed
 
 RESUMES: dict[str, Any] = {"capabilities": {"loadSession": True}}
 """What a fake agent says that can resume its conversation."""
-
-
-def _set_up(agents: Incarnations, opening: Opening, limits: Limits, keys: str) -> Any:
-    agent = Agent(name="fake", protocol="acp", command=("fake",))
-    offer = Offer(limits=limits, connect=lambda opening: agents.start().connect(), first_key=keys)
-    return agent, set_up_protocol(agent, opening, offer)
 
 
 @asynccontextmanager
@@ -44,10 +38,14 @@ async def kept(
 ) -> AsyncIterator[agentrt.Session]:
     """A new session, which the store keeps."""
     limits = limits or Limits(cancel_grace_s=5)
-    agent, setup = _set_up(agents, Opening(**{"cwd": "/", **opening}), limits, "r")
-    ids = count(1)
-    names = lambda: id if next(ids) == 1 else f"{id}-epoch"  # noqa: E731 - two in a row
-    async with serve_session(agent, setup, permissions, limits, ids=names, store=store) as session:
+    async with composed(
+        lambda: agents.start().connect(),
+        opening=Opening(**{"cwd": "/", **opening}),
+        limits=limits,
+        permissions=permissions,
+        ids=chain((id,), repeat(f"{id}-epoch")).__next__,
+        store=store,
+    ) as session:
         yield session
 
 
@@ -61,8 +59,10 @@ async def again(
     limits: Limits | None = None,
 ) -> AsyncIterator[agentrt.Session]:
     """A stored session, as `reopen_session` gives it."""
-    claimed = ClaimedSession(id, *await store.claim(id))
-    going_on = gone_on_with(store, agents, claimed, permissions=permissions, limits=limits)
+    place, stored = await store.claim(id)
+    going_on = gone_on_with(
+        store, agents, id, place, stored, permissions=permissions, limits=limits
+    )
     async with going_on as session:
         yield session
 
@@ -71,16 +71,22 @@ async def again(
 async def gone_on_with(
     store: Store,
     agents: Incarnations,
-    claimed: ClaimedSession,
+    id: str,
+    place: SessionClaim,
+    stored: LoadedSession,
     *,
     permissions: Policy | None = None,
     limits: Limits | None = None,
 ) -> AsyncIterator[agentrt.Session]:
     """One that was claimed."""
     limits = limits or Limits(cancel_grace_s=5)
-    agent, setup = _set_up(agents, claimed.opening, limits, f"r{claimed.place.owner}.")
-    async with serve_session(
-        agent, setup, permissions, limits, store=store, again=claimed
+    async with composed(
+        lambda: agents.start().connect(),
+        limits=limits,
+        permissions=permissions,
+        store=store,
+        again=(id, place, stored),
+        first_key=f"r{place.owner}.",
     ) as session:
         yield session
 

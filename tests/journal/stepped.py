@@ -15,11 +15,9 @@ import trio
 import trio.lowlevel
 
 import agentrt
-from agentrt import Agent, Limits
-from agentrt.lowlevel import Opening
+from agentrt import Limits
 from agentrt.permissions import Policy
 from agentrt.testing import MemoryAgent
-from inside.runtime import ClaimedSession, Offer, serve_session, set_up_protocol
 from inside.store import (
     Batch,
     SqliteBackend,
@@ -29,6 +27,8 @@ from inside.store import (
     WriterJob,
     gathered,
 )
+
+from .composed import composed
 
 T = TypeVar("T")
 
@@ -251,23 +251,20 @@ async def kept(
     *,
     permissions: Policy | None = None,
     limits: Limits | None = None,
-    again: ClaimedSession | None = None,
     hooks: tuple[agentrt.tools.Hook, ...] = (),
     first: int = 1,
 ) -> AsyncIterator[agentrt.Session]:
     """A session on a puppet, which the store keeps. `first`: the number of its id."""
     limits = limits or Limits(cancel_grace_s=5)
-    agent = Agent(name="puppet", protocol=puppet.protocol, command=("puppet",))
-    offer = Offer(limits=limits, hooks=hooks, connect=lambda opening: puppet.start().connect())
-    opening = Opening(cwd="/") if again is None else again.opening
     ids = count(first)
-    async with serve_session(
-        agent,
-        set_up_protocol(agent, opening, offer),
-        permissions,
-        limits,
+    async with composed(
+        lambda: puppet.start().connect(),
+        name="puppet",
+        protocol=puppet.protocol,
+        limits=limits,
+        permissions=permissions,
         ids=lambda: f"id{next(ids)}",
         store=store,
-        again=again,
+        hooks=hooks,
     ) as session:
         yield session
