@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from agentrt._cluster.client import ClusterClient
 from agentrt._cluster.owners import MARGIN_FRACTION, Action, Ask, End, Join, Leave, Owner, Renew
-from agentrt._cluster.rows import Tail
 
 __all__ = [
     "Action",
@@ -20,5 +19,4 @@ __all__ = [
     "MARGIN_FRACTION",
     "Owner",
     "Renew",
-    "Tail",
 ]

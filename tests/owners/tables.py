@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from agentrt._cluster.rows import Worker
+from agentrt._cluster.rows import Tail, Worker
 from agentrt.errors import SessionElsewhere, StoreUnavailable
 from agentrt.events import Event, TurnStarted
 from agentrt.lowlevel import Fenced, Flush, FlushPart, SessionClaim
@@ -38,7 +38,6 @@ from agentrt.store import (
     StoreEntry,
     StoreProcess,
 )
-from inside.cluster import Tail
 
 FRAMES = 2000
 SHORT = 2000

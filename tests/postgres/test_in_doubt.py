@@ -10,15 +10,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from agentrt._cluster.postgres import connection as connections
-from agentrt._cluster.postgres.connection import PostgresConnection
 from agentrt.errors import StoreError, StoreInUse
 from agentrt.lowlevel import Fenced, Flush, SessionClaim, Unusable
 from agentrt.lowlevel import StoreServer as Address
-from agentrt.storage import server_of
-from inside.postgres import PostgresBackend
 
 from .kit import ABOUT, Proxy, flush, frames, proxy, rows
+from .parts import Writer, before_each_query, limit_replies
 from .server import Server
 
 LONG = 10_000
@@ -32,23 +29,23 @@ def way(postgres: Server) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def far(way: Proxy, postgres: Server, schema: str) -> Iterator[PostgresBackend]:
+def far(way: Proxy, postgres: Server, schema: str) -> Iterator[Writer]:
     """What writes through the proxy."""
-    backend = PostgresBackend(server_of(postgres.tcp_url("postgres", port=way.port, schema=schema)))
+    backend = Writer(postgres.tcp_url("postgres", port=way.port, schema=schema))
     backend.open()
     yield backend
     backend.close()
 
 
 @pytest.fixture
-def backend(address: Address) -> Iterator[PostgresBackend]:
-    backend = PostgresBackend(address)
+def backend(address: Address) -> Iterator[Writer]:
+    backend = Writer(address)
     backend.open()
     yield backend
     backend.close()
 
 
-def persistent(backend: PostgresBackend, flush: Flush) -> int:
+def persistent(backend: Writer, flush: Flush) -> int:
     """Commit as the writer does, until it works; returns how often it did not."""
     for failed in range(100):
         try:
@@ -59,7 +56,7 @@ def persistent(backend: PostgresBackend, flush: Flush) -> int:
     raise AssertionError("it never works again")
 
 
-def backend_pid(backend: PostgresBackend) -> int:
+def backend_pid(backend: Writer) -> int:
     """The server's process that has a connection."""
     assert backend._connection is not None
     return int(backend._connection.info.backend_pid)
@@ -73,7 +70,7 @@ def terminate(postgres: Server, pid: int) -> None:
 @pytest.mark.parametrize("size", [1, LONG])
 @pytest.mark.parametrize("lost", ["query", "answer"])
 def test_a_flush_whose_connection_is_cut_is_stored_once(
-    way: Proxy, far: PostgresBackend, url: str, lost: str, size: int
+    way: Proxy, far: Writer, url: str, lost: str, size: int
 ) -> None:
     place = far.create("one", "e", ABOUT)
     for number in range(3):
@@ -88,7 +85,7 @@ def test_a_flush_whose_connection_is_cut_is_stored_once(
 
 @pytest.mark.parametrize("step", range(8))
 def test_a_backlog_whose_connection_is_cut_at_any_step_is_stored_once(
-    way: Proxy, far: PostgresBackend, url: str, step: int
+    way: Proxy, far: Writer, url: str, step: int
 ) -> None:
     place = far.create("one", "e", ABOUT)
     far.commit(flush((place, 1, 10), size=LONG))
@@ -98,7 +95,7 @@ def test_a_backlog_whose_connection_is_cut_at_any_step_is_stored_once(
 
 
 def test_a_flush_behind_a_terminated_connection_is_stored(
-    backend: PostgresBackend, postgres: Server, url: str
+    backend: Writer, postgres: Server, url: str
 ) -> None:
     place = backend.create("one", "e", ABOUT)
     backend.commit(flush((place, 1, 10)))
@@ -108,7 +105,7 @@ def test_a_flush_behind_a_terminated_connection_is_stored(
 
 
 def test_a_restarted_server_is_no_reason_to_refuse_what_may_be_done_twice(
-    backend: PostgresBackend, postgres: Server, url: str
+    backend: Writer, postgres: Server, url: str
 ) -> None:
     for job in (
         lambda: backend.create("one", "e", ABOUT),
@@ -122,11 +119,11 @@ def test_a_restarted_server_is_no_reason_to_refuse_what_may_be_done_twice(
 
 
 def test_a_server_that_does_not_answer_is_given_up(
-    backend: PostgresBackend, url: str, monkeypatch: pytest.MonkeyPatch
+    backend: Writer, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = backend.create("one", "e", ABOUT)
     pid = backend_pid(backend)
-    monkeypatch.setattr(PostgresConnection, "reply_timeout_s", 0.3)
+    limit_replies(monkeypatch, 0.3)
     os.kill(pid, signal.SIGSTOP)
     try:
         with pytest.raises(psycopg.OperationalError, match="has not answered"):
@@ -150,9 +147,9 @@ def test_a_server_that_does_not_answer_is_given_up(
 def test_a_server_that_lets_nobody_in_is_given_up(
     way: Proxy, postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "REPLY_TIMEOUT_S", 2)
+    limit_replies(monkeypatch, 2)
     way.silent = True
-    backend = PostgresBackend(server_of(postgres.tcp_url("postgres", port=way.port)))
+    backend = Writer(postgres.tcp_url("postgres", port=way.port))
     with pytest.raises(StoreError, match="timeout expired"):
         backend.open()
 
@@ -161,9 +158,9 @@ def test_a_server_that_lets_nobody_in_is_given_up(
 
 
 def test_a_second_writer_is_refused_by_the_name_of_the_first(
-    backend: PostgresBackend, address: Address
+    backend: Writer, address: Address
 ) -> None:
-    second = PostgresBackend(address)
+    second = Writer(address)
     with pytest.raises(StoreInUse, match=f"is being written by process {os.getpid()} of") as error:
         second.open()
     assert error.value.pid == os.getpid()
@@ -173,34 +170,32 @@ def test_a_second_writer_is_refused_by_the_name_of_the_first(
 
 
 def test_a_writer_that_ends_while_it_is_looked_for_leaves_the_store_to_the_next_one(
-    backend: PostgresBackend, address: Address, postgres: Server, monkeypatch: pytest.MonkeyPatch
+    backend: Writer, address: Address, postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pids = [backend_pid(backend)]
-    ask = PostgresConnection.rows
 
-    def rows(connection: PostgresConnection, statement: str, *args: Any) -> list[tuple[Any, ...]]:
+    def end_first(statement: str) -> None:
         if "pg_locks" in statement and pids:
             terminate(postgres, pids.pop())
-        return ask(connection, statement, *args)
 
-    monkeypatch.setattr(PostgresConnection, "rows", rows)
-    second = PostgresBackend(address)
+    before_each_query(monkeypatch, end_first)
+    second = Writer(address)
     second.open()
     second.close()
     assert not pids
 
 
-def usurped(backend: PostgresBackend, address: Address, postgres: Server, *ids: str) -> Any:
+def usurped(backend: Writer, address: Address, postgres: Server, *ids: str) -> Any:
     """Another process takes over sessions, behind the back of the first one."""
     pid = backend_pid(backend)
-    other = PostgresBackend(address)
+    other = Writer(address)
     terminate(postgres, pid)
     other.open(timeout_s=20)
     return other, [other.claim(id) for id in ids]
 
 
 def test_who_was_replaced_writes_nothing_of_a_flush_and_is_told_of_what(
-    backend: PostgresBackend, address: Address, postgres: Server, url: str
+    backend: Writer, address: Address, postgres: Server, url: str
 ) -> None:
     one, two, three = (backend.create(id, "e", ABOUT) for id in ("one", "two", "three"))
     backend.commit(flush((one, 1, 5), (two, 1, 5), (three, 1, 5)))
@@ -219,7 +214,7 @@ def test_who_was_replaced_writes_nothing_of_a_flush_and_is_told_of_what(
 
 
 def test_who_was_replaced_by_one_that_still_writes_writes_nothing_at_all(
-    backend: PostgresBackend, address: Address, postgres: Server, url: str
+    backend: Writer, address: Address, postgres: Server, url: str
 ) -> None:
     place = backend.create("one", "e", ABOUT)
     other, _ = usurped(backend, address, postgres, "one")
@@ -229,7 +224,7 @@ def test_who_was_replaced_by_one_that_still_writes_writes_nothing_at_all(
     other.close()
 
 
-def test_an_answer_to_a_client_is_kept_with_its_flush(backend: PostgresBackend, url: str) -> None:
+def test_an_answer_to_a_client_is_kept_with_its_flush(backend: Writer, url: str) -> None:
     from agentrt.store import CommandAnswer
 
     place = backend.create("one", "e", ABOUT)

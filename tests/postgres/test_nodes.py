@@ -20,49 +20,21 @@ import agentrt
 from agentrt import Limits
 from agentrt.errors import SessionElsewhere, SessionMoved, StoreInUse
 from agentrt.lowlevel import Fenced, SessionClaim
-from agentrt.storage import address_of as server_of
-from agentrt.store import StoreProcess, open_store
-from inside.postgres import PostgresBackend, PostgresLeases
-from inside.runtime import ClaimedSession
+from agentrt.store import open_store
 from journal.kit import again, checked, ended, gone_on_with, kept
 from runtime.fakes import Incarnations, echo
 
 from .kit import ABOUT, connected, flush, frames, rows
+from .parts import Leases, Writer, member
 from .server import Server
 
 LEASE = 3.0
 PATIENCE = 30.0
 
 
-def process(name: str, home: str = "here") -> StoreProcess:
-    return StoreProcess(name=name, host="host", pid=1, home=home)
-
-
-class Member(PostgresBackend):
-    """What writes a store under the lease `held`."""
-
-    def __init__(self, url: str, home: str) -> None:
-        self.held: int | None = None
-        super().__init__(server_of(url), home, lease=lambda: self.held)
-
-
-@contextmanager
-def member(url: str, name: str, home: str = "here") -> Iterator[tuple[Member, int]]:
-    """What writes a store under a lease, which is not renewed."""
-    backend = Member(url, home)
-    backend.open()
-    leases = PostgresLeases(server_of(url))
-    try:
-        num = backend.held = leases.join(process(name, home), 60)
-        yield backend, num
-    finally:
-        backend.close()
-        leases.close()
-
-
 @pytest.fixture
-def leases(url: str) -> Iterator[PostgresLeases]:
-    leases = PostgresLeases(server_of(url))
+def leases(url: str) -> Iterator[Leases]:
+    leases = Leases(url)
     yield leases
     leases.close()
 
@@ -85,9 +57,7 @@ def test_a_session_of_one_that_is_alive_is_not_anybody_elses(url: str) -> None:
             a.commit(flush((place, 6, 5)))
 
 
-def test_a_lease_that_is_over_writes_nothing_and_is_never_renewed(
-    url: str, leases: PostgresLeases
-) -> None:
+def test_a_lease_that_is_over_writes_nothing_and_is_never_renewed(url: str, leases: Leases) -> None:
     with member(url, "a") as (a, num), member(url, "b") as (b, _):
         place = a.create("one", "e", ABOUT)
         assert leases.renew(num, 0.0, b"{}") is False
@@ -128,23 +98,23 @@ def test_a_session_is_gone_on_with_in_its_home_and_read_anywhere(url: str) -> No
 
 def test_a_store_that_was_closed_can_be_opened_at_once(url: str) -> None:
     for _ in range(20):
-        alone = PostgresBackend(server_of(url))
+        alone = Writer(url)
         alone.open()
         alone.close()
 
 
 def test_who_wants_a_store_for_itself_and_who_shares_it_exclude_each_other(url: str) -> None:
-    alone = PostgresBackend(server_of(url))
+    alone = Writer(url)
     with member(url, "a"), pytest.raises(StoreInUse):
         alone.open()
     alone.open(timeout_s=PATIENCE)
-    shared = PostgresBackend(server_of(url), "here")
+    shared = Writer(url, "here")
     with pytest.raises(StoreInUse):
         shared.open()
     alone.close()
 
 
-def test_all_can_be_seen_and_drained_by_name(url: str, leases: PostgresLeases) -> None:
+def test_all_can_be_seen_and_drained_by_name(url: str, leases: Leases) -> None:
     with member(url, "a") as (a, num), member(url, "b"):
         a.create("one", "e", ABOUT)
         assert leases.renew(num, 60.0, b'{"sessions":1}') is False
@@ -257,7 +227,7 @@ async def test_a_place_that_was_taken_under_an_earlier_lease_is_not_kept(url: st
             while store.membership.held() in (None, before):  # noqa: ASYNC110
                 await trio.sleep(0.01)
         with pytest.raises(SessionMoved):
-            async with gone_on_with(store, agents, ClaimedSession("one", place, stored)) as session:
+            async with gone_on_with(store, agents, "one", place, stored) as session:
                 await session.run("again")
 
 
@@ -422,7 +392,7 @@ def test_a_drained_process_ends_what_it_has_begun_and_owns_nothing(
     with workers(url, tmp_path, "a") as there:
         a = there["a"]
         until(lambda: len(a.lines()) > 3)
-        leases = PostgresLeases(server_of(url))
+        leases = Leases(url)
         assert leases.drain("a") == 1
         until(lambda: "drained" in a.lines())
         assert a.process.wait(PATIENCE) == 0

@@ -9,24 +9,15 @@ from typing import Any
 
 import pytest
 
-from agentrt._cluster.postgres.statements import CHANNEL
 from agentrt.errors import SessionElsewhere
 from agentrt.lowlevel import Fenced, Flush, FlushPart, SessionClaim
 from agentrt.storage import reader_of, server_of
 from agentrt.store import CommandAnswer, StoredCommand
 from faults.quick import mostly_slow
-from inside.cluster import Tail
-from inside.postgres import (
-    PostgresBackend,
-    PostgresCommands,
-    PostgresLeases,
-    PostgresListener,
-    notified_of,
-)
 from owners import tables
 
 from .kit import ABOUT, connected, events
-from .test_nodes import process
+from .parts import Commands, Leases, Listener, Writer, meaning, notify, process
 
 pytestmark = pytest.mark.slow
 
@@ -43,18 +34,16 @@ class Pair:
         self.told: dict[int, list[str]] = {}
         self.tables = tables.Tables(lambda: self.now, self._tell)
         self.now = 0.0
-        self.held: int | None = None
-        server = server_of(url)
-        backend = PostgresBackend(server, home="here", lease=lambda: self.held)
+        backend = Writer(url, "here")
         backend.open()
         self.backends: tuple[Any, Any] = (
             backend,
-            tables.Backend(self.tables, "here", lambda: self.held),
+            tables.Backend(self.tables, "here", lambda: backend.held),
         )
-        self.rows: tuple[Any, Any] = PostgresCommands(server), tables.Rows(self.tables)
-        self.leases: tuple[Any, Any] = PostgresLeases(server), tables.Leases(self.tables)
-        self.readers: tuple[Any, Any] = reader_of(server), tables.Reader(self.tables)
-        self.listeners: dict[int, PostgresListener] = {}
+        self.rows: tuple[Any, Any] = Commands(url), tables.Rows(self.tables)
+        self.leases: tuple[Any, Any] = Leases(url), tables.Leases(self.tables)
+        self.readers: tuple[Any, Any] = reader_of(server_of(url)), tables.Reader(self.tables)
+        self.listeners: dict[int, Listener] = {}
         self.connection = connected(url)
         self.places: list[tuple[str, SessionClaim, int]] = []
         self.nodes = [self._join(role) for role in ("both", "worker", "gateway")]
@@ -74,7 +63,7 @@ class Pair:
             name=role, host=asked.host, pid=asked.pid, home="here", role=role, version=""
         )
         num = int(self.same(self.leases, "join", asked, 3600.0))
-        self.listeners[num] = PostgresListener(server_of(self.url), num)
+        self.listeners[num] = Listener(self.url, num)
         return num
 
     def same(self, both: tuple[Any, Any], method: str, *args: Any) -> Any:
@@ -135,7 +124,7 @@ class Pair:
             case 16:
                 self.end(node)
             case 17:
-                self.held = node
+                self.backends[0].held = node
                 if name != "none" and name not in self.tables.sessions and self.lives(node):
                     place = self.same(self.backends, "create", name, "e", ABOUT)
                     self.places.append((name, place, 1))
@@ -149,7 +138,7 @@ class Pair:
         return self.tables.lives(node)
 
     def claim(self, name: str, node: int) -> None:
-        self.held = node
+        self.backends[0].held = node
         place = self.same(self.backends, "claim", name)
         if isinstance(place, SessionClaim):
             self.places.append((name, place, self.tables.sessions[name].next))
@@ -157,7 +146,7 @@ class Pair:
     def commit(self, node: int) -> None:
         if not self.places:
             return
-        self.held = node
+        self.backends[0].held = node
         name, place, first = self.chance.choice(self.places)
         first = self.chance.choice((first, self.tables.sessions[name].next))
         answers = [CommandAnswer("c", str(self.chance.randrange(4)), b"x", b"{}")]
@@ -194,27 +183,24 @@ class Pair:
         """What the processes that live were notified of."""
         for node in self.nodes:
             mark = f"{10**9 + node}"
-            self.connection.execute(f"SELECT pg_notify({CHANNEL} || %s::bigint, %s)", (node, mark))
+            notify(self.connection, node, mark)
             numbers, words, tails = set[int](), set[str](), list[Any]()
             while int(mark) not in numbers:
-                found = self.listeners[node].received()
-                words |= {"take"} if found.takes else set()
-                words |= {"answer"} if found.answers else set()
-                numbers |= found.sessions
-                tails += found.tails
-            meant = notified_of(self.told.pop(node, []))
-            assert numbers - {int(mark)} == meant.sessions
-            assert words == {
-                w for w, there in (("take", meant.takes), ("answer", meant.answers)) if there
-            }
-            assert tails == list(meant.tails)
+                found = self.listeners[node].heard_now()
+                words |= found.keys() & {"takes", "answers"}
+                numbers |= found.get("sessions", set())
+                tails += found.get("tails", ())
+            meant = meaning(self.told.pop(node, []))
+            assert numbers - {int(mark)} == meant.get("sessions", set())
+            assert words == meant.keys() & {"takes", "answers"}
+            assert tails == list(meant.get("tails", ()))
         self.told.clear()
 
 
 def _comparable(value: Any) -> Any:
+    if hasattr(value, "frames"):
+        return value.num, value.next, value.epoch, value.frames, value.cut
     match value:
-        case Tail():
-            return value.num, value.next, value.epoch, value.frames, value.cut
         case [*each]:
             return sorted(repr(_comparable(one)) for one in each)
     return value
