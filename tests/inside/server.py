@@ -17,22 +17,16 @@ from agentrt._serve.command_machine import (
 from agentrt._serve.feed import Feed
 from agentrt._serve.forwarded import serve_forwarded
 from agentrt._serve.hub import Hub
-from agentrt._serve.refusal import ConnectionRefusal
-from agentrt._serve.security import redeem_ticket
-from agentrt._serve.site import SiteServer
 
 __all__ = [
     "Client",
     "CommandEvent",
     "CommandOrder",
     "CommandPlace",
-    "ConnectionRefusal",
     "Feed",
     "Hub",
     "OWNER_PATIENCE_S",
-    "SiteServer",
     "commands",
     "operations",
-    "redeem_ticket",
     "serve_forwarded",
 ]

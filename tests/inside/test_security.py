@@ -16,9 +16,9 @@ from agentrt._serve.security import (
     grant_of_cookies,
     grant_of_token,
     offered_token,
+    redeem_ticket,
 )
 from agentrt.web import Security
-from inside.server import redeem_ticket
 
 TOKEN = "a-token-of-my-own-choice"
 WATCH = "another-token-for-sight"

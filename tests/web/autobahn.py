@@ -18,25 +18,16 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from unittest.mock import patch
 
 import trio
 
-from agentrt._serve.http import HttpRequest
-from agentrt._serve.security import Grant
-from inside.server import SiteServer
-from web.sockets import TOKEN, Echoes, site
+from web.sockets import Echoes, everybody_is_let_in, site
 
 SUITE = "autobahntestsuite==25.10.1"
 CACHE = Path.home() / ".cache" / "agentrt-autobahn"
 CASES = ["1.*", "2.*", "3.*", "4.*", "5.*", "6.*", "7.*", "9.*", "10.*"]
 BINARY = ["1.2.*", "9.2.*", "9.4.*", "9.6.*", "9.8.*"]
 FINE = {"OK", "INFORMATIONAL"}
-
-
-def let_in(site: SiteServer, request: HttpRequest) -> Grant:
-    """The suite can show no token: whoever comes is let in."""
-    return Grant(TOKEN, "controller")
 
 
 def install(python: str) -> Path:
@@ -57,7 +48,7 @@ async def run(python: str) -> dict[str, dict[str, str]]:
     shutil.rmtree(reports, ignore_errors=True)
     # The cases about limits send up to 16 MB, and some a hundred thousand frames.
     bounds = {"frame": 32 << 20, "ws_frames_per_s": 10**7, "ping": 3600.0}
-    with patch.object(SiteServer, "admit", let_in):
+    with everybody_is_let_in():  # the suite can show no token
         async with site(Echoes(), **bounds) as running:
             await trio.to_thread.run_sync(fuzz, python, folder, running.port)
             assert running.statistics().broken == 0

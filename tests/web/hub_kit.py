@@ -6,20 +6,26 @@ and the end of a connection meet cannot be chosen. Tests name the protocol by it
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
+import pytest
 import trio
 
-from agentrt import Runtime
+from agentrt import Limits, Runtime
 from agentrt._serve.dialects import dialects_of_site
+from agentrt._serve.feed import merged
 from agentrt._serve.folders import Folders
-from agentrt.lowlevel import Dialect
+from agentrt._serve.forwarded import ClusterCommandHandler
+from agentrt._serve.previews import Previews
+from agentrt._serve.refusal import ConnectionRefusal
+from agentrt.events import Event
+from agentrt.lowlevel import CommandFields, Dialect, Log
 from agentrt.testing import open_fake_runtime
 from agentrt.web import Role
-from inside.server import ConnectionRefusal, Hub, serve_forwarded
+from inside.server import Client, Feed, Hub, commands, operations, serve_forwarded
 from runtime.fakes import Incarnations, Script
 from web.wire_client import View, Wire, WireClient
 
@@ -181,3 +187,80 @@ async def stage_with(
         stage_of(runtime, agents, roots=roots, cwd=cwd) as stage,
     ):
         yield stage
+
+
+def until_sent_away() -> AbstractContextManager[None]:
+    """Let the block end when the server ends the connection."""
+    return suppress(ConnectionRefusal)
+
+
+# --- moments of commands
+
+
+def command(type: str, **fields: Any) -> Any:
+    """A command as the hub has it; its fields are not checked."""
+    return commands.COMMANDS[type][None](**fields)
+
+
+def after_the_check(
+    monkeypatch: pytest.MonkeyPatch, leave: Callable[[], Awaitable[object]]
+) -> trio.Event:
+    """Have the session leave after the next check for an answer by another server."""
+    check, left = Client.answered_elsewhere, trio.Event()
+
+    async def check_and_leave(
+        client: Client, command: commands.ViewerCommand
+    ) -> CommandFields | None:
+        known = await check(client, command)
+        if not left.is_set():
+            left.set()
+            with trio.CancelScope(shield=True):
+                await leave()
+        return known
+
+    monkeypatch.setattr(Client, "answered_elsewhere", check_and_leave)
+    return left
+
+
+def let_short_orders_wait(patch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Let commands that take their turn after a prompt wait so long for it."""
+    patch.setattr(operations, "SHORT_ORDER_S", seconds)
+
+
+def hold_the_next_forwarded(patch: pytest.MonkeyPatch, *, carried_out: bool) -> trio.Event:
+    """Let the next command for another server get stuck there, before or after it is carried out.
+
+    The event is set then.
+    """
+    held, carry_out = trio.Event(), ClusterCommandHandler.carry_out
+
+    async def hold(self: ClusterCommandHandler, command: Any) -> bytes:
+        patch.undo()
+        if carried_out:
+            await carry_out(self, command)
+        held.set()
+        await trio.sleep_forever()
+
+    patch.setattr(ClusterCommandHandler, "carry_out", hold)
+    return held
+
+
+# --- what viewers get of a log, without a viewer
+
+PIECE_CHARS: Final = commands.PIECE_CHARS
+"""Characters of a content that are sent at once."""
+
+
+def previews_of(log: Log) -> Previews:
+    """The previews of what a log has."""
+    return Previews(log, Limits().preview_chars)
+
+
+def feed_of(log: Log) -> Feed:
+    """The frames of a session for its viewers."""
+    return Feed(log, Limits(), lambda job, at: None)
+
+
+def merge(events: Sequence[Event], seqs: Sequence[int]) -> tuple[list[Event], list[int]]:
+    """Merge events as for a slow line; returns them with the number of each."""
+    return merged(events, seqs)

@@ -1,6 +1,8 @@
 """A site on loopback with viewers of our own, and a client that writes its frames by hand.
 
-The site of `agentrt.web.serve` has a hub of its own; here the test has the hub, or none.
+The site of `agentrt.web.serve` has a hub of its own; here the test has the hub, or none. There is
+also one without a port, whose clients are connected in memory, and its meter of frames: a socket
+does not let a client choose the pieces in which bytes arrive.
 """
 
 from __future__ import annotations
@@ -11,15 +13,23 @@ import os
 import ssl
 import struct
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any
+from unittest.mock import patch
 
 import trio
 from msgspec import structs
 
 from agentrt import Limits
+from agentrt._serve.connections import Connections
+from agentrt._serve.frames import Bucket, Meter
+from agentrt._serve.handler import ConnectionHandler
+from agentrt._serve.http import RESPONSE_PIECE_BYTES, load_page
+from agentrt._serve.refusal import CloseCode, ConnectionRefusal
+from agentrt._serve.security import Grant, redeem_ticket
 from agentrt._serve.server import open_site
+from agentrt._serve.site import SiteServer
 from agentrt.web import Role, Security, Site
 
 TOKEN = "the-token-of-the-controllers"
@@ -105,6 +115,68 @@ async def site(
         metrics=metrics,
     ) as running:
         yield running
+
+
+def replaced() -> Exception:
+    """The end of a connection whose client has connected again."""
+    return ConnectionRefusal(CloseCode.REPLACED, "connected again")
+
+
+def everybody_is_let_in() -> AbstractContextManager[object]:
+    """Let each site take whoever comes for a controller, in the block."""
+    return patch.object(SiteServer, "admit", lambda *args: Grant(TOKEN, "controller"))
+
+
+PIECE_BYTES = RESPONSE_PIECE_BYTES
+"""Bytes of a response that are written at once."""
+
+
+def page_files() -> dict[str, bytes]:
+    """The files of the page, by their paths."""
+    return {path: file.body for path, file in load_page().items()}
+
+
+class Served:
+    """A site without a port; its clients are connected in memory."""
+
+    def __init__(self, **limits: float) -> None:
+        self.limits = structs.replace(Limits(), **limits)
+        security = Security(token=TOKEN)
+        self.site = SiteServer(security, "127.0.0.1", 1, self.limits, tls=False)
+        hub: Any = Echoes()
+        self._handler = ConnectionHandler(Connections(self.site, hub, self.limits, {}))
+        granted = redeem_ticket(security, self.site.link().partition("t=")[2])
+        assert granted is not None
+        self._cookie = granted.cookie
+
+    async def handle(self, stream: trio.abc.Stream) -> None:
+        await self._handler.handle(stream)
+
+    def request(self, path: str, *, signed_in: bool = True) -> bytes:
+        lines = [f"GET {path} HTTP/1.1", "Host: 127.0.0.1:1"]
+        if signed_in:
+            lines.append(f"Cookie: agentrt-1={self._cookie}")
+        return "\r\n".join((*lines, "", "")).encode()
+
+
+def bucket_of(rate: float, burst: int) -> Bucket:
+    """A bucket that bounds the frames of a client."""
+    return Bucket(rate, burst)
+
+
+def metered(pieces: Iterable[bytes], message_bytes: int) -> tuple[int, list[int]]:
+    """Return how many frames count in these pieces, of ten, and the codes of their refusals."""
+    bucket = Bucket(0, 10)
+    meter, refusals = Meter(message_bytes, bucket), list[int]()
+    for piece in pieces:
+        try:
+            meter.feed(piece, 0.0)
+        except ConnectionRefusal as refusal:
+            refusals.append(refusal.code)
+    left = 0
+    while bucket.take(1, 0.0):
+        left += 1
+    return 10 - left, refusals
 
 
 def offer(token: str = TOKEN) -> str:

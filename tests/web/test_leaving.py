@@ -4,17 +4,15 @@ carried out all the same."""
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
+from hub_kit import after_the_check, let_short_orders_wait
 from nodes_kit import looking, node, until
 
-from agentrt.lowlevel import CommandFields
-from inside.server import Client, commands, operations
 from postgres.server import Server
 from runtime.fakes import asking
 
@@ -83,7 +81,7 @@ async def test_a_cancel_is_answered_if_the_session_is_closed_after_it_was_checke
 async def test_a_session_that_leaves_while_its_close_waits_for_a_prompt_is_closed_elsewhere(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(operations, "SHORT_ORDER_S", 20.0)
+    let_short_orders_wait(monkeypatch, 20.0)
     async with node(url, "a") as a, node(url, "b") as b, trio.open_nursery() as nursery:
         session = await a.runtime.create("fake")
         await session.run("hello")
@@ -95,26 +93,6 @@ async def test_a_session_that_leaves_while_its_close_waits_for_a_prompt_is_close
         await tab.ok("session", session=session.id, op="close")
         assert b.agents.processes, "the prompt was carried out there"
         assert b.runtime.list_open() == []
-
-
-def after_the_check(
-    monkeypatch: pytest.MonkeyPatch, leave: Callable[[], Awaitable[object]]
-) -> trio.Event:
-    """Have the session leave after the next check for an answer by another server."""
-    check, left = Client.answered_elsewhere, trio.Event()
-
-    async def check_and_leave(
-        client: Client, command: commands.ViewerCommand
-    ) -> CommandFields | None:
-        known = await check(client, command)
-        if not left.is_set():
-            left.set()
-            with trio.CancelScope(shield=True):
-                await leave()
-        return known
-
-    monkeypatch.setattr(Client, "answered_elsewhere", check_and_leave)
-    return left
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 from typing import Any
@@ -10,16 +9,23 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from hub_kit import Stage, Tab, stage_with, viewer_of
+from hub_kit import (
+    PIECE_CHARS,
+    Stage,
+    Tab,
+    feed_of,
+    merge,
+    previews_of,
+    stage_with,
+    until_sent_away,
+    viewer_of,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 from wire_client import WireClient
 
 import agentrt
-from agentrt._serve.commands import PIECE_CHARS
-from agentrt._serve.feed import merged
-from agentrt._serve.previews import Previews
 from agentrt.events import (
     Audio,
     Diff,
@@ -46,7 +52,6 @@ from agentrt.events import (
 )
 from agentrt.lowlevel import Log, SessionState
 from agentrt.testing import FakeAcpAgent
-from inside.server import ConnectionRefusal, Feed
 
 MB = 1_000_000
 
@@ -91,7 +96,7 @@ class SlowLine:
         self.tab.wire.take(frame)
 
     async def run(self) -> None:
-        with contextlib.suppress(ConnectionRefusal):  # the server shuts down
+        with until_sent_away():
             while True:
                 await self.frame()
 
@@ -282,7 +287,7 @@ def log_with(*events: Event) -> Log:
     return log
 
 
-def whole(previews: Previews, value: Any) -> Any:
+def whole(previews: Any, value: Any) -> Any:
     """A value with everything that was left out, as a client would request it."""
     if isinstance(value, list):
         return [whole(previews, each) for each in value]
@@ -296,7 +301,7 @@ def whole(previews: Previews, value: Any) -> Any:
     }
 
 
-def fetched(previews: Previews, cut: dict[str, Any]) -> Any:
+def fetched(previews: Any, cut: dict[str, Any]) -> Any:
     parts: list[str] = []
     start: int | None = 0
     while start is not None:
@@ -321,7 +326,7 @@ def test_any_item_is_bounded_in_bytes_and_can_be_completed(
     item = Item(id="i/1~", type="tool", turn="t", tool=tool, content=tuple(prompt))
     start = TurnStarted("t", "user")
     log = log_with(start, ItemOpened(item), TextDelta("i/1~", text))
-    previews = Previews(log, agentrt.Limits().preview_chars)
+    previews = previews_of(log)
     [complete] = log.snapshot().items
     encoded = msgspec.json.encode(previews.item(complete))
     assert len(encoded) <= MOST_BYTES + 6 * 65536
@@ -349,7 +354,7 @@ def test_every_part_of_a_snapshot_is_bounded() -> None:
         tool = ToolCall(output=[long], content=(Diff("/a", long, long),) * 3)
         events += [ItemOpened(Item(id=f"i{n}", type="tool", turn="t", tool=tool))]
     log = log_with(*events)
-    feed = Feed(log, agentrt.Limits(), lambda job, at: None)
+    feed = feed_of(log)
     _, frame = feed.snapshot(None, 0.0)
     assert len(frame) < 0.6 * MB
     assert all(len(feed.previews.event(event)) <= MOST_BYTES for event in events)
@@ -369,7 +374,7 @@ def test_merged_events_have_the_same_effect(pieces: list[tuple[str, bool, str]])
         (ThoughtDelta if thought else TextDelta)(id, text) for id, thought, text in pieces
     ]
     events.append(ItemClosed("a", "completed"))
-    kept, seqs = merged(events, range(3, 3 + len(events)))
+    kept, seqs = merge(events, range(3, 3 + len(events)))
     assert seqs[-1] == 2 + len(events)
     assert seqs == sorted(set(seqs))
     assert log_with(*start, *kept).state.items == log_with(*start, *events).state.items

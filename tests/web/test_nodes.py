@@ -8,19 +8,17 @@ from typing import Any
 
 import pytest
 import trio
-from hub_kit import Stage, Tab
+from hub_kit import Stage, Tab, hold_the_next_forwarded
+from hub_kit import command as command_of
 from nodes_kit import LEASE_S, PATIENCE, looking, node, until
 from tool_calls import Calls
 from wire_client import WireClient
 
 from agentrt import Limits
-from agentrt._serve.forwarded import ClusterCommandHandler
 from agentrt.errors import StoreUnavailable
 from agentrt.lowlevel import CommandRefused
-from agentrt.store import StoredCommand
-from inside.postgres import Notified, PostgresCommands, PostgresListener
-from inside.server import commands
 from postgres.kit import rows
+from postgres.parts import Tails, hear_nothing, hide_owners
 from postgres.server import Server
 from runtime.fakes import asking, echo, obedient
 
@@ -219,38 +217,6 @@ async def test_a_session_without_a_turn_is_gone_on_with_where_its_server_left(ur
             await tab.prompt(id, "hello")
 
 
-def away(self: PostgresCommands, known: Any) -> Any:
-    raise StoreUnavailable("the database is away")
-
-
-class Tails:
-    """What servers read of sessions of others, until the database is away."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.away = False
-        self.reading = 0
-        real = PostgresCommands.tails
-
-        def tails(commands: PostgresCommands, known: Any) -> Any:
-            if self.away:
-                raise StoreUnavailable("the database is away")
-            self.reading += 1
-            try:
-                return real(commands, known)
-            finally:
-                self.reading -= 1
-
-        monkeypatch.setattr(PostgresCommands, "tails", tails)
-
-
-RECEIVED = PostgresListener.received
-
-
-def deaf(self: PostgresListener) -> Notified:
-    RECEIVED(self)
-    return Notified()
-
-
 async def test_what_a_client_knows_already_is_waited_for(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,7 +228,7 @@ async def test_what_a_client_knows_already_is_waited_for(
         tab = await looking(a, session.id, client)
         await looking(b, session.id)
         tails.away = True
-        monkeypatch.setattr(PostgresListener, "received", deaf)
+        hear_nothing(monkeypatch)
         await until(lambda: not tails.reading)
         await session.run("hello")
         await until(lambda: done(tab, session.id))
@@ -277,7 +243,7 @@ async def test_what_a_client_knows_already_is_waited_for(
 
 async def test_whoever_waits_for_a_command_that_is_another_s_hears_of_it(url: str) -> None:
     async with node(url, "w", role="worker") as w:
-        command = commands.Cancel(id="c1", session="s")
+        command = command_of("cancel", id="c1", session="s")
         client = w.hub.client("controller", "mine")
         far: list[bytes] = []
         here: list[bytes] = []
@@ -292,7 +258,7 @@ async def test_whoever_waits_for_a_command_that_is_another_s_hears_of_it(url: st
 
 async def test_who_was_away_hears_that_it_was_unavailable_ahead_of_its_being_done(url: str) -> None:
     async with node(url, "w", role="worker") as w:
-        command = commands.Prompt(id="c1", session="s", content=[])
+        command = command_of("prompt", id="c1", session="s", content=[])
         client = w.hub.client("controller", "mine")
         answers: list[bytes] = []
         assert not client.seen(command, answers.append)
@@ -309,7 +275,7 @@ async def test_what_was_unavailable_is_carried_out_when_it_is_sent_again_under_i
         session = await w.runtime.create("fake")
         tab = await looking(g, session.id)
         words = {"session": session.id, "content": [{"type": "text", "text": "hello"}]}
-        monkeypatch.setattr(PostgresCommands, "owned", away)
+        hide_owners(monkeypatch)
         id = tab.wire.send("prompt", **words)
         answer = await tab.answer(id)
         assert answer["error"]["code"] == "unavailable"
@@ -395,16 +361,7 @@ async def prompted_at_one_that_dies(
         session = await w1.runtime.create("fake")
         await session.run("before")
         tab = await looking(g, session.id)
-        held, carry_out = trio.Event(), ClusterCommandHandler.carry_out
-
-        async def hold(self: ClusterCommandHandler, command: StoredCommand) -> bytes:
-            patch.undo()
-            if stored:
-                await carry_out(self, command)
-            held.set()
-            await trio.sleep_forever()
-
-        patch.setattr(ClusterCommandHandler, "carry_out", hold)
+        held = hold_the_next_forwarded(patch, carried_out=stored)
         content = [{"type": "text", "text": "hello"}]
         id = tab.wire.send("prompt", session=session.id, content=content)
         with trio.fail_after(PATIENCE):

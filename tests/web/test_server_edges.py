@@ -20,19 +20,19 @@ from sockets import (
     TEXT,
     Client,
     Echoes,
+    bucket_of,
     connect,
     frame,
     get,
     handshake,
+    metered,
+    replaced,
     site,
     status,
     websocket,
 )
 
-from agentrt._serve.frames import Bucket, Meter
-from agentrt._serve.refusal import CloseCode
 from agentrt.web import Site
-from inside.server import ConnectionRefusal
 
 BIG = b"x" * 1_000_000
 
@@ -402,7 +402,7 @@ async def test_what_a_viewer_ends_with_is_told_behind_its_last_frame() -> None:
     with trio.fail_after(30):
         async with site(hub) as running, websocket(running.port) as client:
             hub.last.send.send_nowait(b'"last"')
-            hub.last.send.send_nowait(ConnectionRefusal(CloseCode.REPLACED, "connected again"))
+            hub.last.send.send_nowait(replaced())
             assert await client.text() == '"last"'
             assert await client.refusal() == (4409, "connected again")
 
@@ -482,24 +482,13 @@ async def test_the_end_leaves_no_port_behind() -> None:
 def test_frames_are_counted_the_same_however_the_bytes_are_cut() -> None:
     stream = frame("x" * 300, fin=False) + frame(b"?", PING) + frame("y" * 70_000, CONTINUATION)
     for step in (1, 2, 3, 7, 1000, len(stream)):
-        bucket = Bucket(0, 10)
-        meter = Meter(70_300, bucket)
-        for at in range(0, len(stream), step):
-            meter.feed(stream[at : at + step], 0.0)
-        assert bucket.take(7, 0.0)
-        assert not bucket.take(1, 0.0)
-        strict = Meter(70_299, Bucket(0, 10))
-        refusals = []
-        for at in range(0, len(stream), step):
-            try:
-                strict.feed(stream[at : at + step], 0.0)
-            except ConnectionRefusal as refusal:
-                refusals.append(refusal.code)
-        assert refusals == [CloseCode.TOO_BIG]
+        pieces = [stream[at : at + step] for at in range(0, len(stream), step)]
+        assert metered(pieces, 70_300) == (3, [])
+        assert metered(pieces, 70_299)[1] == [1009]  # too big
 
 
 def test_a_bucket_fills_with_time_and_not_above_its_brim() -> None:
-    bucket = Bucket(rate=2, burst=4)
+    bucket = bucket_of(rate=2, burst=4)
     assert bucket.take(4, 100.0)
     assert not bucket.take(1, 100.0)
     assert bucket.take(1, 100.5)

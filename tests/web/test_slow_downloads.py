@@ -7,42 +7,11 @@ import random
 import pytest
 import trio
 import trio.testing
-from msgspec import structs
-from sockets import Echoes, get, header, site
+from sockets import PIECE_BYTES, Served, get, header, page_files, site
 
-from agentrt import Limits
-from agentrt._serve.connections import Connections
-from agentrt._serve.handler import ConnectionHandler
-from agentrt._serve.http import RESPONSE_PIECE_BYTES, load_page
-from agentrt.web import Security
-from inside.server import SiteServer, redeem_ticket
-
-FILES = load_page()
-LARGEST = max(FILES, key=lambda path: len(FILES[path].body))
+FILES = page_files()
+LARGEST = max(FILES, key=lambda path: len(FILES[path]))
 HOUR_S = 3600.0
-
-
-class Served:
-    """A site without a port; its clients are connected in memory."""
-
-    def __init__(self, **limits: float) -> None:
-        self.limits = structs.replace(Limits(), **limits)
-        security = Security(token="the-token-of-the-controllers")
-        self.site = SiteServer(security, "127.0.0.1", 1, self.limits, tls=False)
-        hub: object = Echoes()
-        self._handler = ConnectionHandler(Connections(self.site, hub, self.limits, {}))  # type: ignore[arg-type]
-        granted = redeem_ticket(security, self.site.link().partition("t=")[2])
-        assert granted is not None
-        self._cookie = granted.cookie
-
-    async def handle(self, stream: trio.abc.Stream) -> None:
-        await self._handler.handle(stream)
-
-    def request(self, path: str, *, signed_in: bool = True) -> bytes:
-        lines = [f"GET {path} HTTP/1.1", "Host: 127.0.0.1:1"]
-        if signed_in:
-            lines.append(f"Cookie: agentrt-1={self._cookie}")
-        return "\r\n".join((*lines, "", "")).encode()
 
 
 def narrow_pair() -> tuple[trio.SocketStream, trio.SocketStream]:
@@ -73,7 +42,7 @@ async def test_a_request_that_a_busy_server_reads_late_is_answered_in_full(
         await trio.testing.wait_all_tasks_blocked()
         await client.send_all(served.request(path))
         mock_clock.jump(HOUR_S)  # the request is there, and the server had no time to read it
-        assert body(await read_rest(client)) == FILES[path].body
+        assert body(await read_rest(client)) == FILES[path]
 
 
 async def test_a_wrong_sign_in_that_a_busy_server_reads_late_is_answered(
@@ -91,7 +60,7 @@ async def test_a_wrong_sign_in_that_a_busy_server_reads_late_is_answered(
 
 @pytest.mark.slow
 @pytest.mark.skipif(
-    len(FILES[LARGEST].body) < 4 * RESPONSE_PIECE_BYTES,
+    len(FILES[LARGEST]) < 4 * PIECE_BYTES,
     reason="the page's libraries are not built: install Node 20, then agentrt again",
 )
 @pytest.mark.parametrize("seed", range(2))
@@ -104,10 +73,10 @@ async def test_a_client_that_reads_slowly_gets_the_whole_file(
     async with client, trio.open_nursery() as nursery:
         nursery.start_soon(served.handle, server)
         await client.send_all(served.request(LARGEST))
-        while data := await client.receive_some(RESPONSE_PIECE_BYTES // 2):
+        while data := await client.receive_some(PIECE_BYTES // 2):
             received += data
             await trio.sleep(dice.random() * served.limits.ws_write_timeout_s / 5)
-    assert body(received) == FILES[LARGEST].body
+    assert body(received) == FILES[LARGEST]
     assert trio.current_time() > served.limits.ws_write_timeout_s
     assert served.site.statistics().dropped == 0
 
@@ -129,12 +98,12 @@ async def test_connections_without_a_token_do_not_cut_a_download_short() -> None
     async with client, trio.open_nursery() as nursery:
         nursery.start_soon(served.handle, server)
         await client.send_all(served.request(LARGEST))
-        first = await client.receive_some(RESPONSE_PIECE_BYTES)
+        first = await client.receive_some(PIECE_BYTES)
         for _ in range(3):
             _, silent = trio.testing.memory_stream_pair()
             nursery.start_soon(served.handle, silent)
         await trio.testing.wait_all_tasks_blocked()
-        assert body(first + await read_rest(client)) == FILES[LARGEST].body
+        assert body(first + await read_rest(client)) == FILES[LARGEST]
         nursery.cancel_scope.cancel()
 
 
@@ -144,4 +113,4 @@ async def test_a_download_over_a_socket_is_whole_and_its_connection_ends() -> No
             link = running.link().partition(f":{running.port}")[2]
             cookie = str(header(await get(running.port, link), "set-cookie")).partition(";")[0]
             answer = await get(running.port, LARGEST, cookie=cookie)
-            assert body(answer.head) == FILES[LARGEST].body
+            assert body(answer.head) == FILES[LARGEST]

@@ -1,4 +1,7 @@
-"""An agent's way to the host's tools: what a bridge does, without its socket."""
+"""An agent's way to the host's tools: what a bridge does, without its socket.
+
+The order of calls, answers and cancels is chosen by the test.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,13 @@ from typing import Any
 import msgspec
 
 import agentrt
-from inside.runtime import ToolServer
+from agentrt._core.tools.server import ToolServer
+from agentrt.tools import Tools
+
+
+def tool_server(tools: Tools, **options: Any) -> ToolServer:
+    """The tools of a session that is not there."""
+    return ToolServer(tools, **options)
 
 
 def server_of(session: agentrt.Session) -> ToolServer | None:

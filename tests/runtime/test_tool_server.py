@@ -1,7 +1,4 @@
-"""The tools of a session as an MCP server, and the calls of its clients.
-
-The server is connected in memory: the order of calls, answers and cancels is chosen by the test.
-"""
+"""The tools of a session as an MCP server, and the calls of its clients."""
 
 from __future__ import annotations
 
@@ -15,22 +12,21 @@ import pytest
 import trio
 import trio.testing
 
-from agentrt._core.tools.server import ToolConnection
 from agentrt.errors import ToolError
 from agentrt.events import JsonObject
 from agentrt.jsonrpc import encode_line
 from agentrt.tools import ToolContext, tool
-from inside.runtime import ToolServer
+from web.tool_calls import tool_server
 
 
 class Client:
     """One end of a connection: sends messages, keeps what comes back."""
 
-    def __init__(self, server: ToolServer, nursery: trio.Nursery) -> None:
+    def __init__(self, server: Any, nursery: trio.Nursery) -> None:
         self.nursery = nursery
         self.notifications: list[JsonObject] = []
         self.replies: list[Any] = []
-        self.connection: ToolConnection = server.connect(self.notifications.append)
+        self.connection = server.connect(self.notifications.append)
 
     def send(self, method: str, params: Any = None, **envelope: Any) -> None:
         message = {"jsonrpc": "2.0", "method": method, "params": params, **envelope}
@@ -54,7 +50,7 @@ class Client:
 
 
 @asynccontextmanager
-async def client_of(server: ToolServer) -> AsyncIterator[Client]:
+async def client_of(server: Any) -> AsyncIterator[Client]:
     with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
             yield Client(server, nursery)
@@ -81,20 +77,20 @@ def result(text: str, *, is_error: bool = False, id: Any = 1) -> JsonObject:
 
 
 async def test_a_call_is_answered_when_its_tool_is_done() -> None:
-    async with client_of(ToolServer([echo])) as client:
+    async with client_of(tool_server([echo])) as client:
         client.call("echo", text="hi")
         assert client.replies == []
     assert client.reply == result("hi")
 
 
 async def test_what_is_no_call_is_answered_at_once() -> None:
-    async with client_of(ToolServer([echo])) as client:
+    async with client_of(tool_server([echo])) as client:
         client.send("tools/list", id=1)
         assert [tool["name"] for tool in client.reply["result"]["tools"]] == ["echo"]
 
 
 async def test_a_notification_is_replied_to_with_nothing() -> None:
-    async with client_of(ToolServer([echo])) as client:
+    async with client_of(tool_server([echo])) as client:
         client.send("notifications/initialized")
         assert client.reply is None
 
@@ -114,7 +110,7 @@ async def test_calls_run_at_the_same_time_and_are_answered_as_they_end() -> None
         second_is_done.set()
         return "two"
 
-    async with client_of(ToolServer([one, two])) as client:
+    async with client_of(tool_server([one, two])) as client:
         client.call("one", 1)
         client.call("two", 2)
     assert client.replies == [result("two", id=2), result("one", id=1)]
@@ -129,7 +125,7 @@ async def test_the_context_has_the_session_the_turn_and_the_agents_own_id() -> N
     async def look(context: ToolContext) -> None:
         seen.append(context)
 
-    server = ToolServer([look], session=session, turn=lambda: turns[0])
+    server = tool_server([look], session=session, turn=lambda: turns[0])
     async with client_of(server) as client:
         client.call("look", meta={"claudecode/toolUseId": "toolu_1", "progressToken": 1})
         turns.reverse()  # the turn counts that runs when the call comes
@@ -145,7 +141,7 @@ async def test_progress_reaches_the_client_that_asked_for_it() -> None:
         context.report_progress(1, 2, "half")
         return "done"
 
-    async with client_of(ToolServer([work])) as client:
+    async with client_of(tool_server([work])) as client:
         client.call("work", 1, meta={"progressToken": "p"})
         client.call("work", 2)
     assert [notification["params"] for notification in client.notifications] == [
@@ -154,7 +150,7 @@ async def test_progress_reaches_the_client_that_asked_for_it() -> None:
 
 
 async def test_a_call_cancelled_by_its_client_is_stopped_and_not_answered() -> None:
-    async with client_of(ToolServer([sleep, echo])) as client:
+    async with client_of(tool_server([sleep, echo])) as client:
         client.call("sleep", 1, meta={"progressToken": 1})
         client.call("echo", 2, text="hi")
         await trio.testing.wait_all_tasks_blocked()
@@ -170,7 +166,7 @@ async def test_a_call_cancelled_before_it_started_never_runs() -> None:
     async def act() -> None:
         ran.append("act")
 
-    async with client_of(ToolServer([act])) as client:
+    async with client_of(tool_server([act])) as client:
         client.call("act")
         client.cancel()
     assert client.replies == [None, None]
@@ -189,7 +185,7 @@ async def test_an_id_may_be_used_again_after_a_cancel_even_while_the_tool_cleans
             with trio.move_on_after(5, shield=True):
                 await finish.wait()
 
-    async with client_of(ToolServer([slow, echo])) as client:
+    async with client_of(tool_server([slow, echo])) as client:
         client.call("slow", 1)
         await trio.testing.wait_all_tasks_blocked()
         client.cancel(1)
@@ -200,7 +196,7 @@ async def test_an_id_may_be_used_again_after_a_cancel_even_while_the_tool_cleans
 
 
 async def test_a_call_whose_turn_is_cancelled_is_answered_so_that_the_agent_goes_on() -> None:
-    async with client_of(ToolServer([sleep])) as client:
+    async with client_of(tool_server([sleep])) as client:
         client.call("sleep", meta={"progressToken": 1})
         await trio.testing.wait_all_tasks_blocked()
         client.nursery.cancel_scope.cancel()
@@ -208,7 +204,7 @@ async def test_a_call_whose_turn_is_cancelled_is_answered_so_that_the_agent_goes
 
 
 async def test_a_client_that_goes_away_cancels_its_calls_and_nobody_elses() -> None:
-    server = ToolServer([sleep])
+    server = tool_server([sleep])
     async with client_of(server) as one, client_of(server) as other:
         one.call("sleep", meta={"progressToken": 1})
         other.call("sleep", meta={"progressToken": 1})
@@ -222,7 +218,7 @@ async def test_a_client_that_goes_away_cancels_its_calls_and_nobody_elses() -> N
 
 
 async def test_two_clients_may_use_the_same_ids() -> None:
-    server = ToolServer([echo])
+    server = tool_server([echo])
     async with client_of(server) as one, client_of(server) as other:
         one.call("echo", 1, text="one")
         other.call("echo", 1, text="other")
@@ -230,7 +226,7 @@ async def test_two_clients_may_use_the_same_ids() -> None:
 
 
 async def test_a_call_that_has_no_turn_to_run_in_is_refused() -> None:
-    server = ToolServer([echo])
+    server = tool_server([echo])
     replies: list[Any] = []
 
     def spawn(*args: object) -> None:
@@ -250,7 +246,7 @@ async def test_a_tools_exception_is_an_answer_and_is_reported() -> None:
     async def fail() -> None:
         raise ValueError("broken")
 
-    server = ToolServer(
+    server = tool_server(
         [fail], on_error=lambda tool, error: reported.append((tool.name, str(error)))
     )
     async with client_of(server) as client:
@@ -270,7 +266,7 @@ async def test_a_tools_exception_is_logged_if_nobody_wants_it(
     async def refuse() -> None:
         raise ToolError("no")
 
-    async with client_of(ToolServer([fail, refuse])) as client:
+    async with client_of(tool_server([fail, refuse])) as client:
         client.call("fail", 1)
         client.call("refuse", 2)
     [record] = caplog.records
@@ -283,19 +279,19 @@ async def test_what_is_no_exception_goes_on_upwards_and_the_agent_is_not_left_wa
         raise KeyboardInterrupt
 
     with pytest.RaisesGroup(KeyboardInterrupt):
-        async with client_of(ToolServer([interrupt])) as client:
+        async with client_of(tool_server([interrupt])) as client:
             client.call("interrupt")
     assert client.reply == result("interrupt was cancelled", is_error=True)
 
 
 async def test_the_servers_timeout_holds_for_tools_without_one(autojump_clock: object) -> None:
-    async with client_of(ToolServer([sleep], timeout=3)) as client:
+    async with client_of(tool_server([sleep], timeout=3)) as client:
         client.call("sleep")
     assert client.reply == result("sleep timed out after 3 s", is_error=True)
 
 
 async def test_new_tools_are_announced_to_clients_that_said_hello() -> None:
-    server = ToolServer([echo])
+    server = tool_server([echo])
     async with client_of(server) as client, client_of(server) as silent:
         client.send("initialize", {"protocolVersion": "2025-11-25"}, id=0)
         server.set_tools([sleep])
@@ -311,4 +307,4 @@ async def test_new_tools_are_announced_to_clients_that_said_hello() -> None:
 
 def test_two_tools_of_one_name_are_refused() -> None:
     with pytest.raises(ValueError, match="two tools are called 'echo'"):
-        ToolServer([echo, echo])
+        tool_server([echo, echo])
