@@ -11,6 +11,7 @@ import trio
 
 from agentrt import Session
 from agentrt._cli.repl.asking import READING_TIME_S, Asker
+from agentrt._cli.text import plain
 from agentrt.events import (
     Item,
     ItemOpened,
@@ -140,3 +141,8 @@ class Asked(Questions):
     @property
     def shown(self) -> str:
         return "".join(self.paper.read)
+
+
+def shown_to_decide(text: str) -> str:
+    """Return a text as a terminal shows it to somebody who decides."""
+    return plain(text)

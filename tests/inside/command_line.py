@@ -5,6 +5,4 @@ The page is compared with it, for every character that there is.
 
 from __future__ import annotations
 
-from agentrt._cli.text import plain
-
-__all__ = ["plain"]
+__all__ = []

@@ -9,14 +9,11 @@ from agentrt._core.process import descendants, guard, pipes, process, tree
 from agentrt._core.process.chosen import LAYER
 from agentrt._core.process.descendants import ProcessId
 from agentrt._core.process.layer import MARKER
-from agentrt._core.process.process import AgentProcess, close
 
 __all__ = [
-    "AgentProcess",
     "LAYER",
     "MARKER",
     "ProcessId",
-    "close",
     "descendants",
     "guard",
     "pipes",

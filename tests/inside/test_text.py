@@ -25,9 +25,8 @@ from agentrt._cli.command_output import (
 from agentrt._cli.repl.changes import patched, worded
 from agentrt._cli.repl.view import COMPARED_LINES, changes, show_diff
 from agentrt._cli.screen.style import rows_of
-from agentrt._cli.text import columns_of, escaped, one_line, safe, without_controls
+from agentrt._cli.text import columns_of, escaped, one_line, plain, safe, without_controls
 from agentrt.events import Diff
-from inside.command_line import plain
 from inside.screen import LOOKS
 
 FORMATS = ("Cf", "Zl", "Zp")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from inside.command_line import plain
+from consent.asked import shown_to_decide
 from tables import for_each
 
 from .kit import needs_packages, running
@@ -360,7 +360,7 @@ def test_what_a_terminal_does_not_show_a_page_does_not_either(call: Call) -> Non
     everything = [chr(code) for code in range(0x20, 0x110000) if not 0xD800 <= code <= 0xDFFF]
     for start in range(0, len(everything), 0x8000):
         part = "".join(everything[start : start + 0x8000])
-        assert call("safe", "plain", part) == plain(part)
+        assert call("safe", "plain", part) == shown_to_decide(part)
 
 
 def test_a_long_title_is_cut_in_the_middle(call: Call) -> None:

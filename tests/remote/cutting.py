@@ -15,6 +15,7 @@ import trio
 import trio.lowlevel
 
 from agentrt import Limits, Runtime
+from agentrt._cli.servers import find_session, newest_sessions
 from agentrt._serve.address import ServerAddress
 from agentrt._serve.remote.line import ServerLine
 from agentrt._serve.remote.session import RemoteSession
@@ -105,6 +106,14 @@ class Line(ServerLine):
 
     async def rename(self, session: str, title: str) -> None:
         await self.ask(c.RenameSession(id="", session=session, title=title))
+
+    async def newest(self) -> list[str]:
+        """Return the ids of the first page of sessions."""
+        return [each.session for each in await newest_sessions(self)]
+
+    async def find(self, prefix: str) -> str:
+        """Return the id of the one session whose id begins so, as the command does."""
+        return (await find_session(self, prefix)).session
 
     async def fork(self, session: str) -> str:
         """Fork a session and return the id of the fork."""

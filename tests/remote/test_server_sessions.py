@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentrt._cli.exit_status import UsageError
-from agentrt._cli.servers import find_session, newest_sessions
-from agentrt.errors import SessionNotFound
+from agentrt.errors import AgentrtError, SessionNotFound
 from agentrt.store import open_store
 
 from .cutting import stage
@@ -35,11 +33,11 @@ async def test_any_session_is_found_however_long_the_list_is(tmp_path: Path) -> 
     async with open_store(tmp_path / "store") as store, stage(store=store) as it:
         open_now = await it.runtime.create("echo", cwd="/")
         line = await it.line()
-        assert [each.session for each in await newest_sessions(line)] == [open_now.id, ids[-1]]
+        assert await line.newest() == [open_now.id, ids[-1]]
         for id in [*ids, open_now.id]:
-            assert (await find_session(line, id)).session == id
+            assert await line.find(id) == id
             beginning = next(id[:n] for n in range(1, 99) if only(id[:n], [*ids, open_now.id]))
-            assert (await find_session(line, beginning)).session == id
+            assert await line.find(beginning) == id
 
 
 @pytest.mark.usefixtures("pages_of_two")
@@ -48,9 +46,9 @@ async def test_a_beginning_of_none_or_of_several_is_refused(tmp_path: Path) -> N
     async with open_store(tmp_path / "store") as store, stage(store=store) as it:
         line = await it.line()
         with pytest.raises(SessionNotFound, match="the server has no session 'nothing'"):
-            await find_session(line, "nothing")
-        with pytest.raises(UsageError, match="several sessions begin with ''") as refused:
-            await find_session(line, "")
+            await line.find("nothing")
+        with pytest.raises(AgentrtError, match="several sessions begin with ''") as refused:
+            await line.find("")
         assert ids[0] not in str(refused.value)  # five are named, the newest
         assert ids[-1] in str(refused.value)
 

@@ -1,4 +1,8 @@
-"""Small real programs that the process tests run as agents, and how to talk to them."""
+"""Small real programs that the process tests run as agents, and how to talk to them.
+
+`open_agent_program`, the public way to start one, takes all steps of its end together. Tests take
+single ones, also on a system that does not show its processes.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,20 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any, Final
 
 import psutil
+import pytest
 import trio
 
 from agentrt import Limits
-from agentrt._core.process.process import open_process
+from agentrt._core.process.descendants import identify, list_processes
+from agentrt._core.process.process import AgentProcess, close, open_process
 from agentrt.agents import Transport
-from inside.process import AgentProcess
+from inside.process import LAYER, ProcessId, process
+
+MARKER: Final = "AGENTRT_GUARD"
+"""Names the guard of its host in the environment of each agent."""
 
 QUICK = Limits(stdin_close_grace_s=0.1, terminate_grace_s=0.1, kill_wait_s=2.0, stdout_drain_s=0.1)
 """For agents that use up the steps of the ladder: real processes keep real time."""
@@ -95,3 +105,44 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def until_gone(pid: int) -> None:
     await until(lambda: not running(pid))
+
+
+async def end(agent: AgentProcess, limits: Limits, **last_words: Any) -> None:
+    """Take the steps by which a session ends its agent; `last_words`: a writer, and a goodbye."""
+    await close(agent, limits, **last_words)
+
+
+# --- a system that shows less
+
+
+def hide_processes(patch: pytest.MonkeyPatch) -> None:
+    """Let the system show no process of others."""
+    patch.setattr(type(LAYER), "list_ids", lambda self: [])
+    patch.setattr(type(LAYER), "read_stat", lambda self, pid: None)
+
+
+def hide_exit_status(patch: pytest.MonkeyPatch) -> None:
+    """Let the system give no exit status of a process that is not reaped."""
+    patch.setattr(type(LAYER), "exit_status", lambda self, pid: None)
+
+
+def give_up_walks_after(patch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Let a walk through all processes take so long at most."""
+    patch.setattr(process, "SCAN_TIMEOUT_S", seconds)
+
+
+def seen(pid: int) -> ProcessId:
+    """Return a process by its number and the time of its start."""
+    found = identify(pid)
+    assert found is not None
+    return found
+
+
+def before(known: ProcessId) -> ProcessId:
+    """Return the process that had the number of another one before."""
+    return ProcessId(known.pid, known.start - 1)
+
+
+def all_below_init() -> frozenset[ProcessId]:
+    """Return what a walk finds below the first process, for a mark that none has."""
+    return list_processes(0).below(ProcessId(1, 0), "0" * 16 + ":" + "0" * 16, ())

@@ -17,9 +17,13 @@ import pytest
 import trio.testing
 from child_programs import (
     ENDS_AT_SIGTERM,
+    MARKER,
     PATIENT,
     QUICK,
     Lines,
+    end,
+    hide_exit_status,
+    hide_processes,
     python,
     running,
     sh,
@@ -28,9 +32,9 @@ from child_programs import (
 )
 
 from agentrt import Limits
+from agentrt.agents import Transport
 from agentrt.errors import AgentNotFound, AgentStartError
 from agentrt.process import LineWriter, read_loop
-from inside.process import LAYER, MARKER, AgentProcess, close
 
 # --- start
 
@@ -183,7 +187,7 @@ async def test_whoever_sees_the_exit_sees_the_end_of_stderr() -> None:
         with trio.fail_after(30):
             async with started(sh("read line; echo oops >&2; exit 1")) as agent:
 
-                def look(agent: AgentProcess = agent) -> None:
+                def look(agent: Transport = agent) -> None:
                     seen.append((agent.returncode, agent.stderr_tail()))
 
                 async with trio.open_nursery() as nursery:
@@ -217,7 +221,7 @@ async def test_a_system_that_gives_no_status_without_reaping_gives_it_all_the_sa
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Python on macOS has no `waitid` before 3.13."""
-    monkeypatch.setattr(type(LAYER), "exit_status", lambda self, pid: None)
+    hide_exit_status(monkeypatch)
     with trio.fail_after(30):
         async with started(sh("setsid sleep 60 & echo $!; read line; exit 7")) as agent:
             orphan = int(await Lines(agent).next())
@@ -318,6 +322,7 @@ async def test_an_agent_that_leaves_at_the_end_of_its_input_gets_no_signal() -> 
 HOST_THAT_FORKS = """
 import os, signal, sys, trio
 from agentrt import Limits
+from agentrt.agents import Transport
 from agentrt._core.process.process import close, open_process
 
 async def main():
@@ -440,7 +445,7 @@ async def test_the_goodbye_goes_ahead_of_prompts_and_the_end_of_input_behind_it(
                     assert await lines.next() == ""
 
                 nursery.start_soon(listen)
-                await close(agent, PATIENT, writer=writer, goodbye=goodbye)
+                await end(agent, PATIENT, writer=writer, goodbye=goodbye)
     assert agent.returncode == 7
 
 
@@ -450,7 +455,7 @@ async def test_a_goodbye_that_does_not_get_through_does_not_stop_the_ladder() ->
             writer = LineWriter(agent, outbox=2**20, write_timeout=60)
             nursery.start_soon(writer.run)
             writer.write(b"x" * 300_000 + b"\n")
-            await close(agent, ENDS_AT_SIGTERM, writer=writer)
+            await end(agent, ENDS_AT_SIGTERM, writer=writer)
             assert agent.returncode == -signal.SIGTERM
 
 
@@ -479,7 +484,7 @@ async def test_two_closers_do_not_send_sigterm_twice(tmp_path: Path) -> None:
             await Lines(agent).next()
             for _ in range(2):
                 nursery.start_soon(
-                    close, agent, Limits(stdin_close_grace_s=0.1, terminate_grace_s=1.0)
+                    end, agent, Limits(stdin_close_grace_s=0.1, terminate_grace_s=1.0)
                 )
     assert log.read_text() == "term\n"
 
@@ -498,8 +503,7 @@ async def test_nothing_is_signalled_once_the_agent_was_reaped(
 async def test_where_no_process_is_shown_the_group_is_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(type(LAYER), "list_ids", lambda self: [])
-    monkeypatch.setattr(type(LAYER), "read_stat", lambda self, pid: None)
+    hide_processes(monkeypatch)
     with trio.fail_after(30):
         async with started(sh("sleep 60 & echo $!; wait"), limits=ENDS_AT_SIGTERM) as agent:
             child = int(await Lines(agent).next())

@@ -17,17 +17,21 @@ from child_programs import (
     PATIENT,
     WRITE_BEHIND_A_CHILD,
     Lines,
+    all_below_init,
+    before,
     check_none_went_on,
+    end,
+    give_up_walks_after,
     python,
     running,
+    seen,
     sh,
     started,
     until,
 )
 
 from agentrt import Limits
-from agentrt._core.process.descendants import identify, list_processes
-from inside.process import AgentProcess, ProcessId, close, process
+from agentrt.agents import Transport
 
 IN_A_GROUP = f"""{sys.executable} -I -S -c '
 import os
@@ -57,7 +61,7 @@ every_tie = pytest.mark.parametrize(
 )
 
 
-async def grandchild_of(agent: AgentProcess) -> int:
+async def grandchild_of(agent: Transport) -> int:
     """The `sleep` that an agent's script started, once it is that and no shell any more."""
     pid = int(await Lines(agent).next())
     await until(lambda: psutil.Process(pid).name() == "sleep")
@@ -173,9 +177,8 @@ async def test_closing_one_agent_leaves_the_others_alone() -> None:
 async def test_a_process_that_has_the_number_of_another_is_not_signalled() -> None:
     with trio.fail_after(30):
         async with started(["cat"]) as agent:
-            found = identify(agent.pid)
-            assert found is not None
-            other = ProcessId(found.pid, found.start - 1)
+            found = seen(agent.pid)
+            other = before(found)
             assert found.alive()
             assert not other.alive()
             other.send(signal.SIGKILL)
@@ -211,7 +214,7 @@ else:
 
 
 async def test_a_walk_that_hangs_does_not_stop_the_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "SCAN_TIMEOUT_S", 0.1)
+    give_up_walks_after(monkeypatch, 0.1)
     with trio.fail_after(30):
         async with started(["sleep", "60"]) as agent:
 
@@ -220,7 +223,7 @@ async def test_a_walk_that_hangs_does_not_stop_the_ladder(monkeypatch: pytest.Mo
 
             with monkeypatch.context() as patch:
                 patch.setattr(agent, "note", hang)
-                await close(agent, ENDS_AT_SIGTERM)
+                await end(agent, ENDS_AT_SIGTERM)
             assert await agent.wait() == -signal.SIGTERM
 
 
@@ -296,4 +299,4 @@ def test_nothing_is_found_where_there_is_no_proc(monkeypatch: pytest.MonkeyPatch
         raise FileNotFoundError(path)
 
     monkeypatch.setattr(os, "listdir", missing)
-    assert list_processes(0).below(ProcessId(1, 0), "0" * 16 + ":" + "0" * 16, ()) == frozenset()
+    assert all_below_init() == frozenset()
