@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import agentrt
@@ -54,6 +54,9 @@ SANDBOXES = st.builds(
 
 
 @given(SANDBOXES, SANDBOXES)
+@example(
+    Sandbox(network=["a.example", "*.a.example:80"]), Sandbox(network=["*.a.example", "*:443"])
+)
 def test_a_narrowed_sandbox_is_within_both(first: Sandbox, second: Sandbox) -> None:
     common = narrowed(first, second)
     assert common is not None

@@ -411,9 +411,9 @@ def _common_network(outer: Sandbox, inner: Sandbox) -> Network | tuple[str, ...]
         return first if second == "all" else second
     ours, theirs = ([HostPattern(each) for each in hosts] for hosts in (first, second))
     common = [each for one in theirs for other in ours if (each := other.common(one)) is not None]
-    found, named = list(dict.fromkeys(common)), set(second)
-    kept = [each for each in found if each in named]
-    more = [each for each in found if each not in named and not _is_covered(each, kept)]
+    found = dict.fromkeys(common)
+    kept = [each for each in second if each in found]
+    more = [each for each in found if each not in kept and not _is_covered(each, kept)]
     return (*kept, *more)
 
 
