@@ -165,6 +165,12 @@ class Soak:
         self.ending = True
 
 
+def freeze_survivors(phase: str, info: dict[str, int]) -> None:
+    """Let no full collection examine what an earlier one has examined."""
+    if phase == "stop" and info["generation"] == 2:
+        gc.freeze()
+
+
 async def watch(port: int, viewers: int, minutes: float, seed: int) -> None:
     """Run the viewers, and print what they have received."""
     script = Path(__file__).with_name("slow_viewers.py")
@@ -201,8 +207,8 @@ async def main(minutes: float, sessions: int, viewers: int, seed: int) -> int:
             trio.lowlevel.add_instrument(steps)
             gc.collect()
             gc.freeze()
-            gc.set_threshold(700, 10, 1)  # all as `agentrt serve` does
-            gc.callbacks.append(steps.collection)
+            gc.set_threshold(700, 10, 1)  # all as `agentrt serve` does, also what follows
+            gc.callbacks += [steps.collection, freeze_survivors]
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(soak.sample, minutes)
                 if viewers:
@@ -210,7 +216,8 @@ async def main(minutes: float, sessions: int, viewers: int, seed: int) -> int:
                 for _ in range(sessions):
                     nursery.start_soon(soak.worker, opened)
             trio.lowlevel.remove_instrument(steps)
-            gc.callbacks.remove(steps.collection)
+            for callback in (steps.collection, freeze_survivors):
+                gc.callbacks.remove(callback)
             server.cancel_scope.cancel()
     after = Holdings.now()
     left = before.but_for_rss() != after.but_for_rss()

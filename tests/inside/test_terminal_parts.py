@@ -1,15 +1,21 @@
-"""Keys and colours by their words, notes about sessions, and QR codes.
+"""Keys and colours by their words, notes about sessions, QR codes, and a server's collections.
 
 Every key and wrong word is read; each would need its own start of a terminal. Notes are read back
-as they were written, and links of machines that do not exist are judged row by row.
+as they were written, and links of machines that do not exist are judged row by row. What a server
+freezes is asked of the garbage collector of the process.
 """
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 
 import pytest
+import trio
+import trio.testing
 
+from agentrt._cli.collections import short_collections, thaw_when_idle
 from agentrt._cli.repl.sharing import qr_code, reaches_other_machines
 from agentrt._cli.screen.keys import DEFAULT_KEYS, described_keys, parsed
 from agentrt._cli.screen.style import chosen_looks
@@ -94,3 +100,39 @@ def test_a_qr_code_is_as_many_half_lines_as_it_has_rows() -> None:
 def test_there_is_a_qr_code_only_of_what_a_phone_can_open(link: str, reaches: bool) -> None:
     assert reaches_other_machines(link) is reaches
     assert bool(qr_code(link)) is reaches
+
+
+class Node:
+    """Refers to itself, so that reference counting never frees it."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_a_full_collection_of_a_server_examines_no_object_for_the_second_time() -> None:
+    thresholds = gc.get_threshold()
+    with short_collections():
+        node = Node()
+        assert any(each is node for each in gc.get_objects())
+        gc.collect()
+        assert not any(each is node for each in gc.get_objects())
+    assert gc.get_threshold() == thresholds
+
+
+async def test_frozen_garbage_is_freed_when_the_server_is_idle(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    idle = False
+    with short_collections():
+        node = Node()
+        gc.collect()
+        there = weakref.ref(node)
+        del node
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(thaw_when_idle, lambda: idle)
+            await trio.sleep(3600)
+            assert there() is not None
+            idle = True
+            await trio.sleep(3600)
+            assert there() is None
+            nursery.cancel_scope.cancel()

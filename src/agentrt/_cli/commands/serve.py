@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import math
 import os
 import signal
@@ -29,6 +28,7 @@ from ...lowlevel import StoreMembership, StoreServer
 from ...store import Store, open_store
 from ...telemetry import Metrics, OpenTelemetry, Telemetry
 from ..auditing import audit_log
+from ..collections import short_collections, thaw_when_idle
 from ..exit_status import UsageError, exit_code
 from ..options import Work, make_setup, server_store
 from ..serve_settings import make_security, pages_config
@@ -37,9 +37,6 @@ from ..setup import Setup, agents_environment
 from ..text import plain
 from ..tracing import command_trace
 from ..webhook import Webhook
-
-FULL_COLLECTION_THRESHOLD: Final = 1
-"""The threshold of garbage collections that examine everything; see `gc.set_threshold`."""
 
 RETRY_S: Final = 1.0
 """Seconds between two attempts to reach the database."""
@@ -126,7 +123,8 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
                 # Before the first client connects: it must find this session instead of opening
                 # another.
                 await _open_first_session(runtime, setup)
-            _shorten_collections()
+            stack.enter_context(short_collections())
+            nursery.start_soon(thaw_when_idle, lambda: _is_idle(runtime))
             if _prints_links(site, settings):
                 stack.enter_context(announced(site.direct_url, security.token))
                 viewers, life_s = settings.viewer_token is not None, runtime.limits.link_lifetime_s
@@ -140,15 +138,9 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
     return 0
 
 
-def _shorten_collections() -> None:
-    """Shorten garbage collections, for which all sessions wait.
-
-    They no longer examine the objects that exist now, and the oldest generation is collected before
-    much garbage of closed sessions is in it.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*gc.get_threshold()[:2], FULL_COLLECTION_THRESHOLD)
+def _is_idle(runtime: Runtime) -> bool:
+    """Return True if no session is at work."""
+    return all(info.phase in ("idle", "closed", "dead") for info in runtime.list_open())
 
 
 def _given(*parts: Telemetry | None) -> list[Telemetry] | None:
