@@ -103,8 +103,8 @@ class Peer:
     """Frames until it is cut off."""
     data: bytearray = field(default_factory=bytearray)
     at: int = 0  # where the next frame begins
-    last: bytes = b""  # the beginning of the last whole frame
-    tail: bytes = b""  # and its end
+    done: bool = False
+    """True if the end of the turn was seen: as the last event of a frame, or in a snapshot."""
     chars: dict[str, int] = field(default_factory=dict)
     """The length of each item's text, of which an end may have been sent."""
     seq: int = 0
@@ -115,8 +115,8 @@ class Peer:
         self.data += data
         for start, end in self.whole():
             self.frames += 1
-            self.last = bytes(self.data[start : min(end, start + 4096)])
-            self.tail = bytes(self.data[max(start, end - 4096) : end])
+            for part in ((start, min(end, start + 4096)), (max(start, end - 4096), end)):
+                self.done = self.done or self.data.find(b'"outcome":"completed"', *part) >= 0
 
     def whole(self) -> Iterator[tuple[int, int]]:
         """The payloads of text frames that have arrived whole since the last time."""
@@ -132,11 +132,6 @@ class Peer:
             opcode, self.at = data[self.at] & 15, start + size
             if opcode == 1:
                 yield start, self.at
-
-    @property
-    def done(self) -> bool:
-        """Whether the turn's end was seen: the last event, or at the beginning of a snapshot."""
-        return b'"outcome":"completed"' in self.last + self.tail if self.frames else False
 
     def read(self) -> int:
         """Apply everything, strictly; how many characters are known in the end."""
