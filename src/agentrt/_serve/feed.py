@@ -5,7 +5,7 @@ own, only a position in the feed. So a viewer that does not read costs one numbe
 lacks frames that are not kept starts again from a snapshot.
 
 Two costs are kept low. Encoding: an event is encoded when the first viewer takes it, and all
-viewers get the same bytes; if they know the same, they even get the same frame (`all_after`).
+viewers get the same bytes; if they know the same, they even get the same frame (`common_frame`).
 Waking: a session's viewers are notified together, after a pause in proportion to the cost of the
 last time (`charge`), so an agent that writes single letters does not cost a frame for each.
 
@@ -54,6 +54,12 @@ KEPT_FRAMES: Final = 4096
 UNENCODED_EVENTS: Final = 1000
 """Number of events after which they are merged although no viewer takes them yet. The log keeps
 more than that.
+"""
+
+OVERTAKEN_EVENTS: Final = 2000
+"""Number of events that a viewer may lack. A viewer that lacks more, and some that are not kept any
+more, is *overtaken*: it needs a snapshot, best when the agent pauses, because otherwise the
+snapshot would be outdated before it is sent.
 """
 
 BATCH_EVENTS: Final = 100
@@ -114,7 +120,7 @@ class Feed:
         self._snapshot_bytes = limits.snapshot_bytes
         self._most_text_chars = max(self.previews.most_text_chars, self._snapshot_bytes)
         self._schedule = schedule
-        self._due = self._notified_at = -math.inf
+        self._due = self._notified_at = self._charged_at = -math.inf
         self._overtaken_at = 0.0
         # Each entry is a frame, or an event that no viewer has taken yet, with the number of the
         # last of the events that it stands for. `_before` is the number before the first one.
@@ -125,7 +131,9 @@ class Feed:
         self._size = 0  # of the encoded frames, in bytes
         self._snapshot: tuple[int, float, bytes] | None = None  # number, time, frame
         self._weight = 0
-        self._common: tuple[int | None, int, bytes] = (None, 0, b"")
+        # The last frame for many viewers, and the position and the newest number it was made for.
+        self._common = (0, b"")
+        self._common_for = (-1, -1)
         self._head = pack(type="event", session=log.session, epoch=log.epoch)[:-1] + b',"seq":'
 
     @cached_property
@@ -149,22 +157,37 @@ class Feed:
             if now >= due:
                 self.notify(now)
                 return
-            self._schedule(self.notify, due)
+            self._schedule(self._notify_if_due, due)
         if self.viewers and self.log.seq - self._newest > UNENCODED_EVENTS:
             self._catch_up()
+
+    def _notify_if_due(self, now: float) -> None:
+        """Notify the waiting viewers, or schedule that again.
+
+        A notification since this was scheduled, and each frame that it sent, have moved the time.
+        """
+        due = max(self._due - EARLY_S, self._notified_at + MIN_PACE_S)
+        if now >= due:
+            self.notify(now)
+        elif self.waiting:
+            self._schedule(self._notify_if_due, due)
 
     def notify(self, now: float) -> None:
         """Notify the waiting viewers."""
         waiting, self.waiting = self.waiting, set()
-        self._notified_at = now
+        self._notified_at = self._charged_at = now
         self._due = max(self._due, now)
         for viewer in waiting:
             viewer.changed(self)
+        # It takes longer than estimated if other programs use the processor.
+        took = self._charged_at - now
+        self._due = max(self._due, now + min(MAX_PACE_S, took * PACE_RATIO))
 
     def charge(self, size: int, now: float) -> None:
         """Account for a frame of `size` bytes sent to a viewer."""
         cost = (FRAME_COST_S + size * BYTE_COST_S) * PACE_RATIO
         self._due = min(now + MAX_PACE_S, max(self._due, now) + cost)
+        self._charged_at = now
 
     def has_to_wait(self, viewer: FeedFollower, now: float) -> bool:
         """True if a viewer that did not get everything in one frame must pause before the next. It
@@ -173,7 +196,7 @@ class Feed:
         if now - self.changed_at >= AGENT_PAUSE_S:
             return False
         self.waiting.add(viewer)
-        self._schedule(self.notify, self._due)
+        self._schedule(self._notify_if_due, self._due)
         return True
 
     def overtake(self, viewer: FeedFollower, now: float) -> None:
@@ -266,25 +289,28 @@ class Feed:
             index += 1
         return (self._seqs[index - 1] if index else self._before), added
 
-    def all_after(self, seq: int | None) -> tuple[int, bytes] | None:
-        """Return the number of the last event, and those after `seq` as one frame. None if they are
-        too many, or the viewers must still learn that the session is over.
+    def common_frame(self, seq: int, now: float) -> tuple[int, bytes] | None:
+        """Return the next frame for viewers that know the session up to `seq`, and the number of
+        its last event. They all get the same bytes, made once.
+
+        None if they lack too much, nothing is new, or they must still learn that the session is
+        over.
         """
         if self.over:
             return None
         newest = self.log.seq
-        if seq != self._common[0] or newest != self._common[1]:
-            if seq is None or not self.keeps(seq):
+        if (seq, newest) != self._common_for:
+            if newest == seq or (not self.keeps(seq) and newest - seq > OVERTAKEN_EVENTS):
                 return None
-            parts: list[bytes] = []
-            known, _ = self.take(seq, parts, BATCH_EVENTS, BATCH_BYTES)
-            if known != newest or not parts:
-                return None
-            text = parts[0] if len(parts) == 1 else b"[" + b",".join(parts) + b"]"
-            self._common = (seq, known, text)
-        text = self._common[2]
-        self._due += (FRAME_COST_S + len(text) * BYTE_COST_S) * PACE_RATIO
-        return newest, text
+            if self.keeps(seq):
+                parts: list[bytes] = []
+                known, _ = self.take(seq, parts, BATCH_EVENTS, BATCH_BYTES)
+                text = parts[0] if len(parts) == 1 else b"[" + b",".join(parts) + b"]"
+            else:
+                known, text = self.snapshot(seq, now)
+            self._common_for, self._common = (seq, newest), (known, text)
+        self.charge(len(self._common[1]), now)
+        return self._common
 
     def snapshot(self, seq: int | None, now: float) -> tuple[int, bytes]:
         """Return the last turns as a frame, and its number.

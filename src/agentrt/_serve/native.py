@@ -30,7 +30,7 @@ from . import commands as c
 from .answers import ack, as_refusal, refusal
 from .client import Client, encoded_offers
 from .commands import Beat, Hello, Malformed, decode
-from .feed import BATCH_BYTES, BATCH_EVENTS, Feed
+from .feed import BATCH_BYTES, BATCH_EVENTS, OVERTAKEN_EVENTS, Feed
 from .frames import largest
 from .hub import Hub, ServedDialect
 from .native_frames import BeatFrame, FrameLimits, Position, ReadyFrame
@@ -41,13 +41,6 @@ from .security import Role
 from .viewer import Outlet, Viewer
 
 logger = logging.getLogger("agentrt.server")
-
-OVERTAKEN_EVENTS: Final = 2000
-"""Number of events that a viewer may lack. A viewer that lacks more, and some that are not kept any
-more, is *overtaken*: it needs a snapshot, best when the agent pauses, because otherwise the
-snapshot would be outdated before it is sent.
-"""
-
 
 _LOOKS: Final = (c.Attach, c.Detach, c.LookBack, c.ReadContent, c.ListSessions, c.ShowWire)
 """The commands that concern only the connection that sent them."""
@@ -296,22 +289,27 @@ class NativeViewer(Viewer):
 
         In the most common case, viewers that know the same get the same bytes.
         """
-        outlet = self._outlet
+        outlet, seq, now = self._outlet, self._places[feed], trio.current_time()
         if (
             self._receiving
+            or overtaken
             or self._changed
             or self._replies
             or self._list_changed
             or feed in self._looks_back
             or outlet is None
             or not outlet.written
-            or (found := feed.all_after(self._places[feed])) is None
+            or seq is None
+            or (found := feed.common_frame(seq, now)) is None
         ):
             super().changed(feed, overtaken=overtaken)
             return
-        self._places[feed], text = found
-        feed.waiting.add(self)
-        outlet.put(text)
+        self._places[feed], frame = found
+        outlet.put(frame)
+        if self._places[feed] == feed.log.seq:
+            feed.waiting.add(self)
+        elif not feed.has_to_wait(self, now):
+            super().changed(feed)
 
     def unfollow(self, feed: Feed, /) -> None:
         """Stop following a session, and answer a request for its history that still waits."""
