@@ -37,7 +37,7 @@ class Adapter:
     async def open(self, agent: str, asks: str, line: int) -> None:
         more: dict[str, Any] = {"max_buffer_size": line} if line else {}
         if asks == "mcp":
-            more["mcp_servers"] = {"bench": create_sdk_mcp_server("bench", tools=[echo])}
+            more["mcp_servers"] = {"agentrt": create_sdk_mcp_server("agentrt", tools=[echo])}
         elif asks == "ask":
             more["can_use_tool"] = allow
         self.client = ClaudeSDKClient(

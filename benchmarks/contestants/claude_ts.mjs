@@ -32,7 +32,9 @@ class Adapter {
       const echo = sdk.tool("echo", "Echo", { text: z.string() }, async ({ text }) => ({
         content: [{ type: "text", text }],
       }));
-      options.mcpServers = { bench: sdk.createSdkMcpServer({ name: "bench", tools: [echo] }) };
+      options.mcpServers = {
+        agentrt: sdk.createSdkMcpServer({ name: "agentrt", tools: [echo] }),
+      };
     }
     this.query = sdk.query({ prompt: this.input(), options });
     await this.query.initializationResult();
