@@ -11,11 +11,11 @@ A contestant file defines an adapter class and calls `run(Adapter, loop)`:
         async def close(self)                end the agent
 
 `open` also answers permission requests with "allow" and, if `asks == "mcp"`, serves an in-process
-tool `echo(text)` of a server `agentrt` to a Claude agent. `line`: a bound for the agent's lines that is above the host's
-own, in bytes; 0 where its own will do. A contestant is started as `python contestant.py SPEC ...`
-(SPEC: JSON) and prints one line of JSON. CPU and memory are those of this process alone, never the
-agent's, and without the interpreter's own end. `harness.mjs` is the same for hosts in Node.
-"""
+tool `echo(text)` of a server `agentrt` to a Claude agent. `line`: a bound for the agent's lines
+that is above the host's own, in bytes; 0 where its own will do. A contestant is started as `python
+contestant.py SPEC ...` (SPEC: JSON) and prints one line of JSON. CPU and memory are those of this
+process alone, never the agent's, and without the interpreter's own end. `harness.mjs` is the same
+for hosts in Node."""
 
 from __future__ import annotations
 
