@@ -99,9 +99,9 @@ class ExitStack:
                 *rest, block = self._blocks
                 self._blocks = tuple(rest)
                 try:
-                    if await _leave(block, error):
+                    if await _leave(block, error):  # noqa: ASYNC102 - as the block bounds it
                         error = None
-                except BaseException as other:
+                except BaseException as other:  # noqa: ASYNC103 - raised at the end
                     error = other
             if error is None or error is raised:
                 return error is None

@@ -249,7 +249,7 @@ class TerminalService:
         for terminal in tuple(self._served):
             await terminal.ended.wait()
 
-    async def _serve(
+    async def _serve(  # noqa: ASYNC114, ASYNC128 - the terminal does
         self, terminal: _RunningTerminal, *, task_status: trio.TaskStatus[None]
     ) -> None:
         """Serve a terminal until its program and the descendants have ended."""

@@ -226,7 +226,7 @@ class _LazyServices:
 
     async def __aexit__(self, *raised: Any) -> None:
         """End the programs of the terminals."""
-        async with self._guards:
+        async with self._guards:  # noqa: ASYNC102 - a guard ends at once
             if self._services is not None:
                 await self._services.close()  # noqa: ASYNC102 - shields itself, with a deadline
 
