@@ -7,7 +7,8 @@ lacks frames that are not kept starts again from a snapshot.
 Two costs are kept low. Encoding: an event is encoded when the first viewer takes it, and all
 viewers get the same bytes; if they know the same, they even get the same frame (`common_frame`).
 Waking: a session's viewers are notified together, after a pause in proportion to the cost of the
-last time (`charge`), so an agent that writes single letters does not cost a frame for each.
+last time (`charge`) or to how long it took, so an agent that writes single letters does not cost a
+frame for each.
 
 A viewer that lacks too much is *overtaken*. Sending it a snapshot while the agent writes fast would
 not help, because the snapshot is outdated before it is read; so it waits for the agent to pause, or
