@@ -205,13 +205,17 @@ class Log:
         self._batches.clear()
         self._weighed = self._bytes = 0
         self._shown = shown
-        shown._source = self
+        shown._stand_for(self)
+
+    def _stand_for(self, source: Log | None) -> None:
+        """Be read instead of this log; None to end that."""
+        self._source = source
 
     def stop_persisting(self) -> None:
         """Give no more batches to the keeper."""
         self.persister = None
         if self._shown is not None:
-            self._shown._source = None
+            self._shown._stand_for(None)
 
     def extend(self, events: list[Event], size: int) -> None:
         """Append a whole batch, made of messages of `size` bytes, and publish it."""
