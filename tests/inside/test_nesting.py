@@ -1,10 +1,15 @@
 """Services that outlive the cancellation of their block, and gaps in the time of a program.
 
 Cancellation comes at chosen moments, which in a session depend on the agent, and clocks are moved
-by hand: a real standstill would stop the test itself.
+by hand: a real standstill would stop the test itself. A stack of blocks is compared with that of
+the standard library in all combinations of endings, which sessions do not all reach.
 """
 
 from __future__ import annotations
+
+import gc
+from contextlib import AsyncExitStack, suppress
+from itertools import product
 
 import pytest
 import trio
@@ -12,7 +17,7 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._base.nesting import GAP_S, Standstill, open_service_nursery
+from agentrt._base.nesting import GAP_S, ExitStack, Standstill, open_service_nursery
 
 
 class Service:
@@ -204,3 +209,63 @@ def test_only_time_that_passes_on_both_clocks_counts() -> None:
     machine_s, loop_s = 40.0, 75.0
     watch.after_io_wait(0)
     assert told == [10]
+
+
+class Leaving:
+    """A block that notes which error it is left with, and then ends in a chosen way."""
+
+    def __init__(self, name: str, ending: str, seen: list[tuple[str, str]]) -> None:
+        self._name, self._ending, self._seen = name, ending, seen
+
+    async def __aenter__(self) -> None:
+        if self._ending == "does not open":
+            raise OSError(self._name)
+
+    async def __aexit__(self, kind: object, error: BaseException | None, *_: object) -> bool:
+        self._seen.append((self._name, repr(error)))
+        if self._ending == "raises":
+            raise LookupError(self._name)
+        if self._ending == "raises from none":
+            raise LookupError(self._name) from None
+        if self._ending == "raises the same" and error is not None:
+            raise error
+        return self._ending == "suppresses"
+
+
+ENDINGS = ("passes", "suppresses", "raises", "raises from none", "raises the same", "does not open")
+
+
+async def left(
+    stack: ExitStack | AsyncExitStack[bool | None], endings: tuple[str, ...], *, fails: bool
+) -> tuple[list[tuple[str, str]], str]:
+    """What the blocks of a stack saw, and the error that came out."""
+    seen: list[tuple[str, str]] = []
+    try:
+        async with stack:
+            for number, ending in enumerate(endings):
+                await stack.enter_async_context(Leaving(f"block {number}", ending, seen))
+            if fails:
+                raise ValueError("the body's own")
+    except Exception as error:
+        return seen, repr(error)
+    return seen, "none"
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_stack_of_blocks_is_left_as_that_of_the_standard_library(fails: bool) -> None:
+    for count in range(4):
+        for endings in product(ENDINGS, repeat=count):
+            mine = await left(ExitStack(), endings, fails=fails)
+            assert mine == await left(AsyncExitStack(), endings, fails=fails), endings
+
+
+async def test_an_error_that_leaves_a_stack_of_blocks_is_no_garbage() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        for endings in product([e for e in ENDINGS if e != "raises the same"], repeat=2):
+            with suppress(Exception):
+                await left(ExitStack(), endings, fails=True)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
