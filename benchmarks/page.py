@@ -42,9 +42,9 @@ INTRODUCTION = """\
 # Speed
 
 This page compares agentrt with the SDKs of the two protocols, on pipes, with a scripted agent and
-without a model; at its end is what nobody else does. `nox -s bench -- --page` measures everything
-and writes the page; the raw rows are in `benchmarks/rows.jsonl`, and `benchmarks/README.md`
-describes the method.
+without a model. The last section measures agentrt alone. `nox -s bench -- --page` measures
+everything and writes the page; the raw rows are in `benchmarks/rows.jsonl`, and
+`benchmarks/README.md` describes the method.
 
 - **agentrt**: through its public interface, with the event log.
 - **Python SDK**, **TypeScript SDK**: the SDK of each protocol in that language.

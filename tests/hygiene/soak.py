@@ -166,7 +166,7 @@ class Soak:
 
 
 def freeze_survivors(phase: str, info: dict[str, int]) -> None:
-    """Let no full collection examine what an earlier one has examined."""
+    """Freeze the survivors of each full collection, so that none is examined twice."""
     if phase == "stop" and info["generation"] == 2:
         gc.freeze()
 

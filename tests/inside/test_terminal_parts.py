@@ -109,7 +109,7 @@ class Node:
         self.itself = self
 
 
-def test_a_full_collection_of_a_server_examines_no_object_for_the_second_time() -> None:
+def test_a_full_collection_of_a_server_examines_no_object_twice() -> None:
     thresholds = gc.get_threshold()
     with short_collections():
         node = Node()

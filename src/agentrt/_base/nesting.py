@@ -66,10 +66,10 @@ def only_cancelled(error: BaseException) -> bool:
 
 
 class ExitStack:
-    """Blocks that are left with this one, as `contextlib.AsyncExitStack`.
+    """Context managers that exit together with this one, like `contextlib.AsyncExitStack`.
 
-    An error that leaves it is freed without the garbage collector: no frame that the error refers
-    to refers to it in return.
+    An error that leaves it is freed without the garbage collector, because no frame of its
+    traceback keeps a reference to it.
     """
 
     __slots__ = ("_blocks",)

@@ -1,4 +1,4 @@
-"""Short garbage collections in a server, for which all its sessions wait."""
+"""Keeps the garbage collections of a server short, because they pause all its sessions."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from typing import Final
 import trio
 
 FULL_COLLECTION_THRESHOLD: Final = 1
-"""The threshold of collections that examine everything which is not frozen; see `gc.set_threshold`.
-"""
+"""The third argument of `gc.set_threshold`. Frequent full collections have little to examine."""
 
 THAW_INTERVAL_S: Final = 600.0
-"""Seconds between two looks whether the server is idle."""
+"""Seconds between checks for an idle server."""
 
 
 @contextmanager
 def short_collections() -> Iterator[None]:
-    """Let no collection examine what an earlier one has examined, until the end of the block.
+    """Freeze the survivors of each full collection inside the block.
 
-    A full collection takes as long as there are objects, and a server with many sessions has many.
-    So what survives one is frozen, and the next one comes before there is much that is not. Most of
-    what is frozen is freed by reference counting all the same; `thaw` frees the rest.
+    The time of a full collection grows with the number of objects, and many sessions have many.
+    Frozen objects are not examined again. Reference counting still frees nearly all of them; `thaw`
+    frees the others.
     """
     thresholds = gc.get_threshold()
     gc.set_threshold(*thresholds[:2], FULL_COLLECTION_THRESHOLD)
@@ -37,7 +36,7 @@ def short_collections() -> Iterator[None]:
 
 
 async def thaw_when_idle(is_idle: Callable[[], bool]) -> None:
-    """Run `thaw` from time to time, but only while nobody waits for the server."""
+    """Run `thaw` every `THAW_INTERVAL_S` seconds if `is_idle` returns True then."""
     while True:
         await trio.sleep(THAW_INTERVAL_S)
         if is_idle():
@@ -45,13 +44,13 @@ async def thaw_when_idle(is_idle: Callable[[], bool]) -> None:
 
 
 def thaw() -> None:
-    """Collect all garbage, also what was frozen, and freeze the rest."""
+    """Collect garbage among all objects, including frozen ones, and freeze the survivors."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()
 
 
 def _freeze_survivors(phase: str, info: dict[str, int]) -> None:
-    """Freeze what is left after a full collection."""
+    """Freeze the survivors after a full collection."""
     if phase == "stop" and info["generation"] == 2:
         gc.freeze()

@@ -379,7 +379,7 @@ def money_left(own: tuple[Budget, ...]) -> Callable[[], float | None]:
 
 
 def _unlimited() -> None:
-    """Return the money left without a budget: there is no limit."""
+    """Return None: without a budget, there is no limit."""
 
 
 def _check(**limits: float | None) -> None:
