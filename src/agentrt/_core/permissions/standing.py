@@ -74,7 +74,7 @@ class OwnTools:
         """
         self._tools = tuple(tools)
         self._servers = tuple(servers)
-        self._policy = policy
+        self._rules = policy_rules(policy)
         self._cwd = cwd
         self._kind_holds = kind_holds
 
@@ -127,7 +127,7 @@ class OwnTools:
 
     def _judge(self, server: str, tool: str, arguments: Any) -> Deny | Ask | None:
         """Return the decision of the policy's rules about a call; None if none of them applies."""
-        rules = policy_rules(self._policy)
+        rules = self._rules
         return None if rules is None else rules.about_tool(server, tool, arguments, self._cwd)
 
 

@@ -232,15 +232,15 @@ async def _serve_mcp(
     host: SessionHost, connections: Mapping[str, InProcessConnection], request: ServiceRequested
 ) -> Any:
     """Pass one message of Claude's to a server. A tool call runs here, in its own handler."""
-    calls: list[Callable[[], Awaitable[None]]] = []
-    answered = trio.Event()
-    answer: Any = None
+    calls: list[Awaitable[None]] = []
+    answers: list[Any] = []
+    answered: trio.Event | None = None
 
-    def reply(given: Any) -> None:
+    def reply(answer: Any) -> None:
         """Keep the server's answer for the return value."""
-        nonlocal answer
-        answer = given
-        answered.set()
+        answers.append(answer)
+        if answered is not None:
+            answered.set()
 
     def begin(call: Callable[..., Awaitable[None]], *args: object) -> None:
         """Collect a tool call, which is run after the message has been handled.
@@ -250,17 +250,18 @@ async def _serve_mcp(
         """
         if not request.background:
             host.begin_tool()
-        calls.append(partial(call, *args))
+        calls.append(call(*args))
 
     name, message = request.params["server"], request.params["message"]
     if name not in connections:
         raise RequestError(METHOD_NOT_FOUND, f"there is no server {name}")
     connections[name].handle(message, begin, reply, background=request.background)
     for call in calls:
-        await call()
-    if not answered.is_set():  # otherwise the wait would let all other tasks run first
+        await call
+    if not answers:  # otherwise the wait would let all other tasks run first
+        answered = trio.Event()
         await answered.wait()
-    return answer
+    return answers[0]
 
 
 def _notify(host: SessionHost, server: str, message: Any) -> None:

@@ -120,6 +120,8 @@ _LEVELS: Final = {"info": logging.INFO, "warning": logging.WARNING, "error": log
 """The logging levels of notices."""
 _BAD_ENDS: Final = frozenset({"failed", "timed_out", "agent_died"})
 _NO_PROMPTS: Final[frozenset[str]] = frozenset()
+_WITHOUT_STATE: Final = frozenset({TextReceived, ServiceRequested})
+"""The effects on which no state of the session and no deadline of a turn depends."""
 
 
 def unsendable(error: Exception) -> AgentrtError:
@@ -359,15 +361,15 @@ class SessionCore:
         turn, driver = self.conversation.turn, self._ends_by_silence
         if (
             len(effects) == 1
-            and type(effects[0]) is TextReceived
+            and type(effects[0]) in _WITHOUT_STATE
             and turn is self._stepped
             and turn is not None
-            and turn.scope is None
+            and (turn.scope is None or turn.scope.deadline == turn.hard_at)
             and turn.hard_left is None
             and not self._deadline_changed
             and (driver is None or not driver.awaits_silence)
         ):
-            self.log.publish()  # no state and no clock depends on a piece of text
+            self.log.publish()
         else:
             self._end_step()
 
@@ -1191,7 +1193,10 @@ class SessionCore:
     def reset_idle_timer(self) -> None:
         """Restart the idle timer: the agent was answered, or a wait for it has ended."""
         self.active_at = self._clock()
-        self._deadline_changed = True
+        turn = self.conversation.turn
+        # The other deadlines do not depend on silence, and most turns have no limit of it.
+        if turn is None or not turn.explicit or turn.limits.idle_timeout_s is not None:
+            self._deadline_changed = True
         if not self._depth:
             self._end_step()
 

@@ -28,6 +28,8 @@ FORBIDDEN_CODE: Final = -32000
 
 _EFFECTS = frozenset({"fs/write_text_file", "terminal/create", "extension"})
 """Requests that a stopped turn may not start. It may still inspect and end its running programs."""
+_RULED: Final = frozenset({"fs/read_text_file", "fs/write_text_file", "terminal/create"})
+"""Requests that rules can forbid; see `service_request`."""
 
 
 class OpenRequests:
@@ -118,7 +120,7 @@ class OpenRequests:
             self.refuse(effect.key, METHOD_NOT_FOUND, message)
         elif effect.method in _EFFECTS and self._core.stopped and not effect.notification:
             self.refuse(effect.key, CANCELLED_CODE, _STOPPED)
-        elif (reason := self._forbidden(effect)) is not None:
+        elif effect.method in _RULED and (reason := self._forbidden(effect)) is not None:
             self.refuse(effect.key, FORBIDDEN_CODE, reason)
         else:
             until = lifetime_of(
