@@ -279,8 +279,11 @@ class ClaudeTurns:
         has not begun.
         """
         user, agent = self.user, self.agent
-        if user is None and agent is None:
-            return self._owed is not Owed.NOTHING and self._quiet
+        if agent is None:
+            if user is None:
+                return self._owed is not Owed.NOTHING and self._quiet
+            if user.progress is Progress.RUNNING:  # the most frequent case
+                return False
         states = self.state is not None
         return (user is not None and user.presumed(reports_states=states) is not None) or (
             agent is not None and agent.presumed(reports_states=states) is not None

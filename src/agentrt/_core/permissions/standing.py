@@ -117,8 +117,9 @@ class OwnTools:
         If rules want the call asked and the agent asks about this tool, the call runs: without an
         answer it would not have arrived.
         """
-        decision = self._judge(server, tool, arguments)
-        match decision:
+        if self._rules is None:
+            return None
+        match self._judge(server, tool, arguments):
             case Deny(message=message):
                 return message
             case Ask() if f"mcp__{server}__{tool}" not in self._asked:

@@ -232,7 +232,7 @@ async def _serve_mcp(
     host: SessionHost, connections: Mapping[str, InProcessConnection], request: ServiceRequested
 ) -> Any:
     """Pass one message of Claude's to a server. A tool call runs here, in its own handler."""
-    calls: list[Awaitable[None]] = []
+    calls: list[Callable[[], Awaitable[None]]] = []
     answers: list[Any] = []
     answered: trio.Event | None = None
 
@@ -250,14 +250,14 @@ async def _serve_mcp(
         """
         if not request.background:
             host.begin_tool()
-        calls.append(call(*args))
+        calls.append(partial(call, *args))
 
     name, message = request.params["server"], request.params["message"]
     if name not in connections:
         raise RequestError(METHOD_NOT_FOUND, f"there is no server {name}")
     connections[name].handle(message, begin, reply, background=request.background)
     for call in calls:
-        await call
+        await call()
     if not answers:  # otherwise the wait would let all other tasks run first
         answered = trio.Event()
         await answered.wait()

@@ -553,7 +553,7 @@ class SessionHost:
 
         After a rate limit, such a turn is not repeated automatically.
         """
-        if (turn := self.core.turn) is not None:
+        if (turn := self.core.conversation.turn) is not None:
             turn.served = True
 
     def handler_failed(self, what: str, error: Exception) -> None:

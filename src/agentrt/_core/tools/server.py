@@ -256,7 +256,7 @@ class ToolConnection:
         """Start a call in its turn, or answer why it must not run."""
         server = self._server
         id = call.request_id
-        if (why := server.refusal(call.name, call.arguments)) is not None:
+        if (why := server._refuse(call.name, call.arguments, server.name)) is not None:
             reply(self._mcp.reply(id, ToolOutcome.error(why)))
             return
         named = call.meta.get("claudecode/toolUseId")
