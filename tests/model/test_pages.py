@@ -5,10 +5,12 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterator
-from types import FrameType
+from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentrt._core.model.checkpoint import Checkpoints, prepend_records, restored
 from agentrt._core.model.snapshot_copy import SnapshotCopy
@@ -303,22 +305,81 @@ def test_a_page_is_found_the_same_way_from_any_item() -> None:
         assert fresh.history(found, 2, ALL) == whole.state.history(found, 2, ALL)
 
 
-def test_older_keys_come_first_in_order_and_keep_the_places_of_the_others() -> None:
-    numbers: Any = SessionState().items  # the same for values of any type
-    numbers["d"] = 4
-    numbers.prepend({"b": 2, "c": 3})
-    numbers.remember("c", 1)
-    numbers["e"] = 5
-    numbers.prepend({})
-    assert list(numbers.before(numbers.index("e"))) == ["d", "c", "b"]
-    numbers.prepend({"a": 1, "d": 40})
-    assert [numbers.index(each) for each in "abcde"] == [0, 1, 2, 3, 4]
-    assert list(numbers.before(2)) == ["b", "a"]
-    assert list(numbers.sort().items()) == list(zip("abcde", range(1, 6), strict=True))
-    numbers["f"] = 6
-    assert numbers.keys_in_order() == [*"abcdef"] == list(numbers)
+def test_older_items_come_first_in_order_and_keep_the_places_of_the_others() -> None:
+    state = SessionState()
+
+    def add(ids: str) -> None:
+        state.add_items(Item(id=id, type="assistant", text=id) for id in ids)
+
+    def prepend(ids: str, text: str = "") -> None:
+        items = [Item(id=id, type="assistant", text=text or id) for id in ids]
+        state.prepend_history([], items, None)
+
+    def before(id: str) -> list[str]:
+        return [item.id for item in state.history(id, ALL, ALL).items]
+
+    add("d")
+    prepend("bc")
+    add("e")
+    prepend("")
+    assert before("e") == ["b", "c", "d"]
+    prepend("ad", "older")
+    assert before("e") == ["a", "b", "c", "d"]
+    assert before("c") == ["a", "b"]
+    add("f")
+    assert list(state.item_ids) == [*"abcdef"] == list(state.items)
+    assert (state.items["a"].text, state.items["d"].text) == ("older", "d")
     with pytest.raises(KeyError):
-        numbers.index("g")
+        before("g")
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 2_000)), max_size=8), st.data())
+def test_ids_in_groups_are_the_same_as_in_a_list(
+    added: list[tuple[bool, int]], data: st.DataObject
+) -> None:
+    """Whether they came before or behind the others, and in groups of whatever size."""
+    ids, expected = type(SessionState().item_ids)(), list[str]()
+    for first, count in added:
+        new = [f"k{len(expected) + n}" for n in range(count)]
+        if first:
+            ids.prepend(new)
+            expected[:0] = new
+        elif new:
+            ids.append(new)
+            expected += new
+    size = len(expected)
+    at, end = data.draw(st.tuples(st.integers(-9, size), st.integers(0, size)))
+    assert len(ids) == size
+    assert list(ids) == expected
+    assert ids[at:end] == expected[at:end]
+    assert list(ids.before(end)) == expected[:end][::-1]
+    for position in {0, end, size - 1} & {*range(size)}:
+        assert ids[position] == expected[position]
+        assert ids.index(expected[position]) == position
+    with pytest.raises(IndexError):
+        ids[size]
+    with pytest.raises(ValueError, match="unknown"):
+        ids.index("unknown")
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="every dictionary is tracked there")
+def test_the_garbage_collector_does_not_look_through_a_long_session() -> None:
+    """Otherwise its pauses would grow with the session."""
+    talk = Talk()
+    for turn in range(200):
+        run(talk, f"turn{turn}", calls=100)
+        talk.told()
+    gc.collect()
+    found, looked_through, todo = {id(talk.log)}, 0, [talk.log, talk.state]
+    while todo:
+        each = todo.pop()
+        referents = gc.get_referents(each)
+        looked_through += len(referents) if gc.is_tracked(each) else 0
+        new = [one for one in referents if not isinstance(one, (type, ModuleType, FunctionType))]
+        todo += [one for one in new if id(one) not in found]
+        found |= set(map(id, new))
+    assert len(found) > 20_000
+    assert looked_through < 5_000
 
 
 # --- copies in steps; `test_any_order.py` makes some in any course of events

@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
-from typing import Any, Final, Protocol, TypeVar
+from itertools import accumulate, chain, islice
+from typing import Any, Final, Generic, Protocol, TypeVar, overload
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
@@ -163,17 +164,86 @@ class PageRoom(Protocol):
         ...
 
 
-class Transcript(dict[str, T]):
+class Keys:
+    """The keys of a `Transcript`, the oldest first.
+
+    They are in tuples: the garbage collector looks through a list of strings again and again, but
+    only once through a tuple of strings.
+    """
+
+    __slots__ = ("_ends", "_groups")
+
+    def __init__(self) -> None:
+        """Begin without keys."""
+        self._groups: tuple[tuple[str, ...], ...] = ()
+        self._ends: tuple[int, ...] = ()  # the number of keys up to the end of each group
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __iter__(self) -> Iterator[str]:
+        return chain.from_iterable(self._groups)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[str]: ...
+    def __getitem__(self, at: int | slice) -> str | list[str]:
+        """Return the key at a position, or a list of the keys at several."""
+        positions = range(len(self))[at]
+        if isinstance(positions, range):
+            return [self[n] for n in positions]
+        group = bisect_right(self._ends, positions)
+        return self._groups[group][positions - self._ends[group]]
+
+    def before(self, end: int) -> Iterator[str]:
+        """Iterate over the keys before position `end`, the newest first."""
+        while end > 0:
+            n = bisect_left(self._ends, end)
+            group = self._groups[n]
+            start = self._ends[n] - len(group)
+            yield from reversed(group[: end - start])
+            end = start
+
+    def index(self, key: str) -> int:
+        """Return the position of a key. Raises `ValueError`."""
+        for group, end in zip(self._groups, self._ends, strict=True):
+            if key in group:
+                return end - len(group) + group.index(key)
+        raise ValueError(key)
+
+    def append(self, keys: Iterable[str]) -> None:
+        """Add keys at the end. Small groups are joined."""
+        group = tuple(keys)
+        if self._groups and len(self._groups[-1]) < KEYS_PER_STEP:
+            group = self._groups[-1] + group
+            self._groups, self._ends = self._groups[:-1], self._ends[:-1]
+        self._ends += (len(self) + len(group),)
+        self._groups += (group,)
+
+    def prepend(self, keys: Iterable[str]) -> None:
+        """Insert keys at the start."""
+        self._groups = (tuple(keys), *self._groups)
+        self._ends = tuple(accumulate(map(len, self._groups)))
+
+
+class Transcript(Generic[T]):
     """A growing dictionary that is read backwards in pages.
 
     The first key of each page is remembered, so the page before it is found without a search.
     Values from `prepend` are last in the dictionary until `sort`. Keys are never removed.
     """
 
-    __slots__ = ("_keys", "_places", "_prepended", "_sorted")
+    __slots__ = ("_keys", "_places", "_prepended", "_sorted", "values")
 
     def __init__(self) -> None:
-        self._keys: list[str] = []  # in order; the newest keys may be missing
+        """Begin without values."""
+        self.values: dict[str, T] = {}
+        """The values by key; their order is that of `sort` only after it. A value may be replaced
+        here; new ones are added by `add`. The garbage collector does not look through a plain
+        dictionary of strings and of structs that it need not see.
+        """
+        self._keys = Keys()  # the newest keys may be missing
         self._prepended = 0  # the number of keys from `prepend`
         self._places: dict[str, int] = {}  # of the pages, counted from the first other key
         self._sorted = True
@@ -183,45 +253,47 @@ class Transcript(dict[str, T]):
 
         New keys are numbered in groups, so that no later step has to number all of them.
         """
-        self[key] = value
-        if len(self) - len(self._keys) >= KEYS_PER_STEP:
-            self.keys_in_order()
+        values = self.values
+        values[key] = value
+        if len(values) - len(self._keys) >= KEYS_PER_STEP:
+            self._number()
 
-    def keys_in_order(self) -> list[str]:
-        """Return the keys, the oldest first. The caller must not change the list."""
-        new = list(islice(reversed(self), len(self) - len(self._keys)))
-        new.reverse()
-        self._keys += new
+    def _number(self) -> None:
+        """Number the keys that are not numbered yet."""
+        if new := len(self.values) - len(self._keys):
+            self._keys.append(reversed([*islice(reversed(self.values), new)]))
+
+    @property
+    def keys(self) -> Keys:
+        """The keys, the oldest first."""
+        self._number()
         return self._keys
 
     def prepend(self, values: Mapping[str, T]) -> None:
         """Insert the keys that are new before the existing ones."""
-        new = {key: value for key, value in values.items() if key not in self}
-        self.keys_in_order()[:0] = new
-        self._prepended += len(new)
-        self.update(new)
-        self._sorted &= not new
+        new = {key: value for key, value in values.items() if key not in self.values}
+        if new:
+            self.keys.prepend(new)
+            self._prepended += len(new)
+            self.values.update(new)
+            self._sorted = False
 
     def sort(self) -> dict[str, T]:
-        """Return this dictionary, with all keys in order."""
+        """Return the dictionary, with all keys in order."""
         if not self._sorted:
-            ordered = {key: self[key] for key in self.keys_in_order()}
-            self.clear()
-            self.update(ordered)
+            ordered = {key: self.values[key] for key in self.keys}
+            self.values.clear()
+            self.values.update(ordered)
             self._sorted = True
-        return self
+        return self.values
 
     def index(self, key: str) -> int:
-        """Return the position of a key in `keys_in_order`. Raises `KeyError`."""
+        """Return the position of a key in `keys`. Raises `KeyError`."""
         if key in self._places:
             return self._places[key] + self._prepended
-        if key not in self:
+        if key not in self.values:
             raise KeyError(key)
-        return self.keys_in_order().index(key)
-
-    def before(self, end: int) -> Iterator[str]:
-        """Iterate over the keys before position `end`, the newest first."""
-        return map(self.keys_in_order().__getitem__, range(end - 1, -1, -1))
+        return self.keys.index(key)
 
     def remember(self, key: str, index: int) -> None:
         """Remember the position of a key that the next page ends at."""
@@ -284,19 +356,21 @@ class SessionState:
         while self._loose:  # join a long text only when it is read
             id = self._loose.pop()
             if (growing := self._growing.pop(id, None)) is not None:
-                self._items[id] = msgspec.structs.replace(self._items[id], text=str(growing))
+                self._items.values[id] = msgspec.structs.replace(
+                    self._items.values[id], text=str(growing)
+                )
         return self._items.sort()
 
     def item(self, id: str) -> Item | None:
         """Return an item, whose text may be incomplete, or None if it does not exist."""
-        return self._items.get(id)
+        return self._items.values.get(id)
 
     def text(self, item: str) -> str:
         """Return the text of an item so far."""
         growing = self._growing.get(item)
         if growing is not None:
             return str(growing)
-        known = self._items.get(item)
+        known = self._items.values.get(item)
         return known.text if known is not None else ""
 
     def part(self, item: str, start: int, end: int) -> str:
@@ -309,33 +383,33 @@ class SessionState:
         growing = self._growing.get(item)
         if growing is not None:
             return growing.size
-        known = self._items.get(item)
+        known = self._items.values.get(item)
         return len(known.text) if known is not None else None
 
     @property
-    def item_ids(self) -> list[str]:
-        """The ids of the items, the oldest first. The caller must not change the list."""
-        return self._items.keys_in_order()
+    def item_ids(self) -> Keys:
+        """The ids of the items, the oldest first."""
+        return self._items.keys
 
     @property
-    def turn_ids(self) -> list[str]:
-        """The ids of the turns, the oldest first. The caller must not change the list."""
-        return self._turns.keys_in_order()
+    def turn_ids(self) -> Keys:
+        """The ids of the turns, the oldest first."""
+        return self._turns.keys
 
     def complete_item(self, id: str) -> Item:
         """Return an item with its text so far. Raises `KeyError`."""
-        return self._complete(self._items[id])
+        return self._complete(self._items.values[id])
 
     def turn(self, id: str) -> TurnRecord:
         """Return a turn that later events do not change. Raises `KeyError`."""
-        turn = self._turns[id]
+        turn = self._turns.values[id]
         return turn if turn.outcome else _copy(turn)
 
     def open_items(self) -> list[Item]:
         """Return the items that are not closed, in the order in which they were opened. Their texts
         may be incomplete.
         """
-        return [self._items[id] for id in self._open]
+        return [self._items.values[id] for id in self._open]
 
     def open_tasks(self) -> list[Task]:
         """Return the background tasks that have not ended."""
@@ -378,15 +452,15 @@ class SessionState:
         """
         if self.ahead is None:
             return False
-        if before is None or before not in self._items:
+        if before is None or before not in self._items.values:
             return True
         found, _ = self._last_items(self._items.index(before), turns, items, None)
-        return not found or found[0].id == self._items.keys_in_order()[0]
+        return not found or found[0].id == self._items.keys[0]
 
     @property
     def turn_count(self) -> int:
         """The number of turns so far, including those that are only in a store."""
-        return len(self._turns) + (self.ahead.turns if self.ahead is not None else 0)
+        return len(self._turns.values) + (self.ahead.turns if self.ahead is not None else 0)
 
     def snapshot(
         self,
@@ -414,7 +488,7 @@ class SessionState:
             page = self._page(None, turns, items, room)
             if page.earlier is not None:
                 shown = {item.id for item in page.items}
-                left = [self._items[id] for id in self._open if id not in shown]
+                left = [self._items.values[id] for id in self._open if id not in shown]
                 page.items[:0] = left if room is not None else map(self._complete, left)
             tasks = self.latest_tasks()
         return self.show(page, tasks, session, epoch, seq)
@@ -459,7 +533,7 @@ class SessionState:
         The page has at most about `items` items that fit into the `room`. Raises `KeyError` if
         `before` does not exist.
         """
-        return self._page(self._items[before], turns, items, room)
+        return self._page(self._items.values[before], turns, items, room)
 
     def _page(self, before: Item | None, turns: int, items: int, room: PageRoom | None) -> History:
         """Return the page of the last turns before the item `before`, or of all if it is None.
@@ -467,7 +541,7 @@ class SessionState:
         History that the agent repeated from another process has no turns: each of its prompts
         counts as one. An item between two turns goes with the first of them.
         """
-        end = len(self._items) if before is None else self._items.index(before.id)
+        end = len(self._items.values) if before is None else self._items.index(before.id)
         found, more = self._last_items(end, turns, items, room)
         if more:
             self._items.remember(found[0].id, end - len(found))
@@ -494,8 +568,8 @@ class SessionState:
         found: list[Item] = []
         whole = begun = 0  # items that may form a page, and the number of their turns
         last: Item | None = None  # the oldest item that has a turn or counts as one
-        for id in self._items.before(end):
-            item = self._items[id]
+        for id in self._items.keys.before(end):
+            item = self._items.values[id]
             full = len(found) >= items or (room is not None and not room.take(item))
             counts = item.turn is not None or item.replay
             begun += counts and (last is None or _begins_turn(item, last))
@@ -511,14 +585,14 @@ class SessionState:
     def _turns_between(self, first: str | None, last: str | None) -> list[TurnRecord]:
         """Return copies of the turns from `first` (default: oldest) to `last` (default: newest)."""
         if last is None:
-            end = len(self._turns)
-        elif last in self._turns:
+            end = len(self._turns.values)
+        elif last in self._turns.values:
             end = self._turns.index(last) + 1
         else:
             return []
         found: list[TurnRecord] = []
-        for id in self._turns.before(end):
-            found.append(_copy(self._turns[id]))
+        for id in self._turns.keys.before(end):
+            found.append(_copy(self._turns.values[id]))
             if id == first:
                 self._turns.remember(id, end - len(found))
                 break
@@ -556,7 +630,7 @@ class SessionState:
 
         Snapshots have copies of running turns, not this object.
         """
-        turn = self._turns.get(event.turn)
+        turn = self._turns.values.get(event.turn)
         if turn is not None:
             self._open_turns.pop(event.turn, None)
             turn.outcome = event.outcome
@@ -585,7 +659,7 @@ class SessionState:
         """
         growing = self._growing.get(event.item)
         if growing is None:
-            item = self._items.get(event.item)
+            item = self._items.values.get(event.item)
             if item is None:
                 return
             growing = self._growing[event.item] = GrowingText(item.text)
@@ -597,18 +671,18 @@ class SessionState:
         A patch can open an item again: the status of a tool call changes between `waiting`,
         `running` and `pending`.
         """
-        item = self._items.get(event.item)
+        item = self._items.values.get(event.item)
         if item is None:
             return
         if event.patch.get("status") in TERMINAL:
             self._open.pop(event.item, None)
         elif "status" in event.patch:
             self._open[event.item] = None
-        self._items[event.item] = updated_item(item, event.patch)
+        self._items.values[event.item] = updated_item(item, event.patch)
 
     def _item_closed(self, event: ItemClosed) -> None:
         """Set an item's final status. A long text stays in pieces until `items` is read."""
-        item = self._items.get(event.item)
+        item = self._items.values.get(event.item)
         if item is None:
             return
         growing, text = self._growing.get(event.item), item.text
@@ -620,7 +694,9 @@ class SessionState:
                 text = short
                 del self._growing[event.item]
         self._open.pop(event.item, None)
-        self._items[event.item] = msgspec.structs.replace(item, status=event.status, text=text)
+        self._items.values[event.item] = msgspec.structs.replace(
+            item, status=event.status, text=text
+        )
 
     def _permission_opened(self, event: PermissionOpened) -> None:
         self.permissions[event.request] = event
