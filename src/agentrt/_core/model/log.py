@@ -16,8 +16,9 @@ once per batch (`publish`), or when someone needs the state earlier (`_fold`).
 from __future__ import annotations
 
 import sys
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, Protocol
 
@@ -50,6 +51,11 @@ EVENT_BYTES: Final = 256
 READ_AHEAD_EVENTS: Final = 16
 """Events that a reader fetches at a time: finding its position costs as much as reading two."""
 
+GROUP_EVENTS: Final = 256
+"""The number of events from which on whole batches of the ring form a group."""
+
+RING_GROUPS: Final = 16
+"""The ring is in at least about as many groups, because it is cut between two of them."""
 
 PAUSED_SEQ: Final = sys.maxsize
 """The position of a paused reader."""
@@ -127,12 +133,21 @@ class Log:
         self._seq = seq
         """The number of the last event in the state."""
         self._events: list[Event] = []
+        """The newest events of the ring, with those that are not published yet."""
         self._first = seq + 1
+        """The number of the first of `_events`."""
+        self._published = 0
+        """The number of `_events` that are published."""
+        self._bytes = 0
+        """The size of those, in bytes."""
+        self._groups: list[_Group] = []
+        """The older events of the ring. The garbage collector looks through a list each time, and
+        through a tuple of events only once.
+        """
+        self._group_bytes = 0
         self._limits = limits
         self._ring_events, self._ring_bytes = limits.recent_events, limits.recent_events_bytes
-        self._batches: list[tuple[int, int]] = []  # (events, bytes) of each `publish`
-        self._weighed = 0  # the number of `_events` that are in `_batches`
-        self._bytes = 0
+        self._group_events = min(GROUP_EVENTS, max(1, limits.recent_events // RING_GROUPS))
         self.arrived: int = 0
         """Bytes of the messages that the next events are made of, or 0. This bounds the size of the
         events without a look into each of them.
@@ -174,8 +189,8 @@ class Log:
             self._fold()
         arrived = self.arrived
         self.arrived = 0
-        kept = len(self._events)
-        new = kept - self._weighed
+        kept, published = len(self._events), self._published
+        new = kept - published
         if not new:
             return
         for observer in self._observers:
@@ -185,14 +200,17 @@ class Log:
             self._first = self._seq + 1
             self.persister.put(self._first - new, events, arrived)
             return
-        size = arrived + EVENT_BYTES * new
-        self._batches.append((new, size))
-        self._weighed = kept
-        self._bytes = held = self._bytes + size
+        if published >= self._group_events or self._bytes * RING_GROUPS >= self._ring_bytes:
+            self._close_group()
+        self._published = len(self._events)
+        self._bytes += arrived + EVENT_BYTES * new
         for wake in self._wakers:
             wake()
-        if kept > self._ring_events or held > self._ring_bytes:
-            self._cut(self._ring_events, self._ring_bytes)
+        if self._groups and (
+            self._seq - self.kept_after > self._ring_events
+            or self._bytes + self._group_bytes > self._ring_bytes
+        ):
+            self._cut()
 
     def persist_with(self, keeper: Persister, shown: Log) -> None:
         """Give all later batches to `keeper`.
@@ -202,8 +220,8 @@ class Log:
         self._fold()
         self.persister = keeper
         self._events, self._first = [], self._seq + 1
-        self._batches.clear()
-        self._weighed = self._bytes = 0
+        self._groups.clear()
+        self._published = self._bytes = self._group_bytes = 0
         self._shown = shown
         shown._stand_for(self)
 
@@ -285,14 +303,32 @@ class Log:
         """Return the events after `seq`; the caller may merge them. Raises `EventsExpired`."""
         if self._new:
             self._fold()
-        if seq < self._first - 1 or seq > self._seq:
+        if seq < self.kept_after or seq > self._seq:
             raise EventsExpired(seq)
-        return self._events[seq - self._first + 1 :]
+        at = seq + 1 - self._first
+        if at >= 0:
+            return self._events[at:]
+        found: list[Event] = []
+        for group in self._groups:
+            found += group.events[max(0, seq + 1 - group.first) :]
+        return found + self._events
+
+    def _read(self, seq: int) -> Sequence[Event]:
+        """Return some of the events from `seq` on, which is not a new one.
+
+        Raises `EventsExpired`.
+        """
+        if (at := seq - self._first) >= 0:
+            return self._events[at : at + READ_AHEAD_EVENTS]
+        if seq <= self.kept_after:
+            raise EventsExpired(seq - 1)
+        group = self._groups[bisect_right(self._groups, seq, key=_first_of) - 1]
+        return group.events[seq - group.first : seq - group.first + READ_AHEAD_EVENTS]
 
     @property
     def kept_after(self) -> int:
         """The events after this number are still kept."""
-        return self._first - 1
+        return (self._groups[0].first if self._groups else self._first) - 1
 
     def cursor(self, after: int | None = None, *, lossless: bool = False) -> Cursor:
         """Return a reader that starts after event `after`.
@@ -302,42 +338,48 @@ class Log:
         """
         newest = self.seq if self._source is None else self._source.seq
         start = newest if after is None else after
-        if start < self._first - 1 or start > newest:
+        if start < self.kept_after or start > newest:
             raise EventsExpired(start)
         cursor = Cursor(self, start)
         if lossless:
             self._lossless |= {cursor}
         return cursor
 
-    def _cut(self, count: int, size: int) -> None:
-        """Drop the oldest batches down to three quarters of the bounds, but never the newest one.
+    def _close_group(self) -> None:
+        """Make a group of all events before the newest batch."""
+        count, size = self._published, self._bytes
+        self._groups.append(_Group(self._first, tuple(self._events[:count]), size))
+        del self._events[:count]
+        self._first += count
+        self._group_bytes += size
+        self._bytes = 0
 
-        Three quarters makes cuts rare.
+    def _cut(self) -> None:
+        """Drop the oldest groups down to three quarters of the bounds.
+
+        Three quarters makes cuts rare. The newest batch is in no group and is never dropped.
         """
-        batches = self._batches
-        drop = batch = 0
-        while len(batches) - batch > 1 and (
-            self._weighed - drop > count * 3 // 4 or self._bytes > size * 3 // 4
+        groups, after = self._groups, self.kept_after
+        most_events, most_bytes = self._ring_events * 3 // 4, self._ring_bytes * 3 // 4
+        drop = count = 0
+        while drop < len(groups) and (
+            self._seq - after - count > most_events or self._bytes + self._group_bytes > most_bytes
         ):
-            events, weight = batches[batch]
-            batch += 1
-            drop += events
-            self._bytes -= weight
-        del batches[:batch]
-        late = [cursor for cursor in self._lossless if cursor.seq < self._first - 1 + drop]
+            count += len(groups[drop].events)
+            self._group_bytes -= groups[drop].size
+            drop += 1
+        late = [cursor for cursor in self._lossless if cursor.seq < after + count]
         if late:
-            gone = self._placed(drop)
+            gone = self._placed(count)
             for cursor in late:
-                cursor._keep(gone, self._first)
-        del self._events[:drop]
-        self._weighed -= drop
-        self._first += drop
+                cursor._keep(gone, after + 1)
+        del groups[:drop]
 
     def _placed(self, count: int) -> list[Event | _Slice]:
         """Return the `count` oldest events, with their text as positions in the state's text."""
         ends: dict[str, int | None] = {}
         placed: list[Event | _Slice] = []
-        for event in reversed(self._events):  # the state has the text of all of them
+        for event in reversed(self.since(self.kept_after)):  # the state has the text of all of them
             if isinstance(event, ItemDelta):
                 end = ends[event.item] if event.item in ends else self.state.length(event.item)
                 if end is None:
@@ -349,6 +391,20 @@ class Log:
                 placed.append(event)
         placed.reverse()
         return placed[:count]
+
+
+class _Group(Struct, frozen=True, gc=False):
+    """Events that were published in whole batches."""
+
+    first: int
+    """The number of the first event."""
+    events: tuple[Event, ...]
+    size: int
+    """Their size in bytes."""
+
+
+def _first_of(group: _Group) -> int:
+    return group.first
 
 
 class _Slice(Struct):
@@ -407,11 +463,8 @@ class Cursor:
             log._fold()
             if end >= log._seq:
                 return False
-        at = end + 1 - log._first
-        if at < 0:
-            raise EventsExpired(end)
         ready = self.ready
-        ready += log._events[at : at + READ_AHEAD_EVENTS]
+        ready += log._read(end + 1)
         ready.reverse()
         self._end = end + len(ready)
         return True
