@@ -13,17 +13,18 @@ Output counts as being busy after the insertion, because some agents do not repo
 from __future__ import annotations
 
 import enum
-from collections import OrderedDict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
+from ..model.driver import RecentKeys
+
 if TYPE_CHECKING:
     from .messages2 import StateUpdate
 
 REMEMBERED_MESSAGES: Final = 64
-"""Number of messages of ended turns that are still recognised when they come late."""
+"""Messages of ended turns that are recognised when they come late: at least this many."""
 
 
 class AcpTurnState(enum.Enum):
@@ -160,7 +161,7 @@ class AcpTurns:
         """True if the beginning of the agent's own work was reported, and its end was not."""
         self._reports_busy = False
         """True if the last state that the agent reported is a busy one."""
-        self._over: OrderedDict[str, None] = OrderedDict()
+        self._over = RecentKeys(REMEMBERED_MESSAGES)
         self._messages: dict[str, None] = {}
         """Ids of the messages of the running turn."""
 
@@ -245,7 +246,4 @@ class AcpTurns:
     def forget(self, messages: Iterable[str]) -> None:
         """Treat these messages as those of an ended turn."""
         for id in messages:
-            self._over[id] = None
-            self._over.move_to_end(id)
-        while len(self._over) > REMEMBERED_MESSAGES:
-            self._over.popitem(last=False)
+            self._over.add(id)

@@ -7,7 +7,6 @@ answered.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Collection
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ from ..model.driver import (
     DecisionAnswer,
     Effect,
     NewKey,
+    RecentKeys,
     RequestWithdrawn,
     ServiceRequested,
     Write,
@@ -40,7 +40,7 @@ from .questions import (
 from .tasks import ClaudeTasks
 
 REMEMBERED_REQUESTS: Final = 256
-"""Number of answered requests that are still recognised when they are repeated: after a reattach,
+"""At least this many answered requests are recognised when they are repeated: after a reattach,
 the CLI repeats the requests that it believes to be unanswered."""
 
 INTERNAL_ERROR_CODE: Final = -32603
@@ -85,7 +85,7 @@ class ClaudeRequests:
         self._denied = denied
         self._open: dict[str, _OpenClaudeRequest] = {}  # by the CLI's id
         self._keys: dict[str, _OpenClaudeRequest] = {}  # the same requests, by our keys
-        self._answered: OrderedDict[str, None] = OrderedDict()  # the last ones
+        self._answered = RecentKeys(REMEMBERED_REQUESTS)
 
     def received(self, m: ControlRequest, out: list[Effect]) -> None:
         """Take a request. An unknown one is refused immediately."""
@@ -131,14 +131,8 @@ class ClaudeRequests:
                 requested.background = self._tasks.in_background(request.get("agent_id"))
                 out.append(requested)
             case subtype:
-                self._remember(id)
+                self._answered.add(id)
                 out.append(_failure(id, f"unsupported_request: {subtype}"))
-
-    def _remember(self, id: str) -> None:
-        """Remember an answered request, of which only the last ones are kept."""
-        self._answered[id] = None
-        if len(self._answered) > REMEMBERED_REQUESTS:
-            self._answered.popitem(last=False)  # a plain dict is slow at finding its first key
 
     def _add(self, asking: _OpenClaudeRequest) -> None:
         """Keep a request until it is answered, by the CLI's id and by ours."""
@@ -155,7 +149,7 @@ class ClaudeRequests:
             asking.rpc = (server, message["id"])
             self._add(asking)
         else:
-            self._remember(asking.id)
+            self._answered.add(asking.id)
             out.append(_success(asking.id, {"mcp_response": {"jsonrpc": "2.0", "result": {}}}))
             if message.get("method") == "notifications/cancelled":
                 self._mcp_cancelled(server, message.get("params"), out)
@@ -185,7 +179,7 @@ class ClaudeRequests:
     def _drop(self, asking: _OpenClaudeRequest) -> None:
         """Forget a request that needs no answer any more."""
         del self._open[asking.id], self._keys[asking.key]
-        self._remember(asking.id)
+        self._answered.add(asking.id)
 
     def _take(self, key: str) -> _OpenClaudeRequest | None:
         """Return an open request and forget it; None if it is not open."""

@@ -20,7 +20,6 @@ which get their ids with their results.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Any, Final
 
 from msgspec import UNSET, Struct, field, to_builtins
@@ -30,6 +29,7 @@ from ..model.driver import (
     BlockReceived,
     Effect,
     PlanSet,
+    RecentKeys,
     Retracted,
     TextEnded,
     TextReceived,
@@ -119,7 +119,7 @@ CONTEXT_USAGE_FIELDS = (
     "output_tokens",
 )
 REMEMBERED_MESSAGES = 1024
-"""Number of whole messages that are recognised when they come again or are retracted."""
+"""At least this many whole messages are recognised when they come again or are retracted."""
 FIRST_INPUT_CHARS: Final = 256
 """Characters of a call's arguments that are shown before the call is complete."""
 SYNTHETIC = "<synthetic>"
@@ -186,7 +186,7 @@ class ClaudeTranslator:
         self.stop_reason: str | None = None
         """Stop reason of the main agent's last message, once it is complete."""
         self._streams: dict[str | None, _StreamedMessage] = {}
-        self._wholes: OrderedDict[str, str | None] = OrderedDict()
+        self._wholes = RecentKeys(REMEMBERED_MESSAGES)
         """The last whole messages: their uuids, with the API's ids of their messages."""
         self._names: dict[str, str] = {}
         """Tool names of the calls that have no result yet."""
@@ -450,9 +450,7 @@ class ClaudeTranslator:
         """Return True if this whole message has come before, else remember it."""
         if uuid in self._wholes:
             return True
-        self._wholes[uuid] = message
-        if len(self._wholes) > REMEMBERED_MESSAGES:
-            self._wholes.popitem(last=False)
+        self._wholes.add(uuid, message)
         return False
 
     def retracted(self, uuids: list[str], out: list[Effect]) -> None:

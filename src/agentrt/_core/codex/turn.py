@@ -7,13 +7,14 @@ does. So a cancel directly after its prompt waits for `turn/started`.
 from __future__ import annotations
 
 import enum
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
+from ..model.driver import RecentKeys
+
 REMEMBERED_TURNS: Final = 64
-"""Number of ended turns of which late messages are still recognised."""
+"""Ended turns of which late messages are still recognised: at least this many."""
 
 
 class CodexTurnState(enum.Enum):
@@ -120,7 +121,7 @@ class CodexTurns:
         self.own: CodexTurn | None = None
         self.reported_own = False
         """True if codex's own running turn was reported: within a prompt's turn it is not."""
-        self._over: OrderedDict[str, None] = OrderedDict()
+        self._over = RecentKeys(REMEMBERED_TURNS)
 
     @property
     def current(self) -> CodexTurn | None:
@@ -173,9 +174,7 @@ class CodexTurns:
 
     def ended(self, id: str) -> CodexTurn | None:
         """Note the end of a turn and return it, or None if it is not one that runs."""
-        self._over[id] = None
-        if len(self._over) > REMEMBERED_TURNS:
-            self._over.popitem(last=False)
+        self._over.add(id)
         for turn in (self.prompt, self.own):
             if turn is not None and turn.id == id:
                 self.forget(turn)

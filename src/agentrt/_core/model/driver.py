@@ -600,6 +600,34 @@ class Steers(Protocol):
         ...
 
 
+class RecentKeys:
+    """The last keys of many, each with a value: at least the last `count`, at most twice as many.
+
+    They are in plain dictionaries of strings, which the garbage collector does not look through.
+    """
+
+    __slots__ = ("_count", "_new", "_old")
+
+    def __init__(self, count: int) -> None:
+        """Begin without keys."""
+        self._count = count
+        self._new: dict[str, str | None] = {}
+        self._old: dict[str, str | None] = {}
+
+    def add(self, key: str, value: str | None = None) -> None:
+        """Add a key, or make it the newest one."""
+        self._new[key] = value
+        if len(self._new) >= self._count:
+            self._old, self._new = self._new, {}
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._new or key in self._old
+
+    def get(self, key: str) -> str | None:
+        """Return the value of a key, or None if the key is not known."""
+        return self._new.get(key, self._old.get(key))
+
+
 NewKey: TypeAlias = Callable[[], str]
 """Makes a key that is unique within the session."""
 
