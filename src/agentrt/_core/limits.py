@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from itertools import accumulate
 from typing import Final
 
@@ -272,7 +271,7 @@ _COUNTS: Final = frozenset(
 )
 
 
-_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_BACKSLASH: Final = b"\\"
 _STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NOT_STEPS: Final = bytes({*range(256)} - {*b"[{]}"})
 _PEELED: Final = 4
@@ -289,7 +288,9 @@ def is_too_nested(message: bytes | bytearray | str) -> bool:
     data = message.encode(errors="surrogatepass") if isinstance(message, str) else message
     if data.count(b"[") + data.count(b"{") <= MAX_NESTING:
         return False
-    steps = _STRING.sub(b"", data).translate(_STEPS, _NOT_STEPS)
+    if _BACKSLASH in data:  # looking for two characters takes ten times as long
+        data = data.replace(rb"\\", b"").replace(rb"\"", b"")
+    steps = b"".join(data.split(b'"')[::2]).translate(_STEPS, _NOT_STEPS)
     for _ in range(_PEELED):
         steps = steps.replace(b"\x01\xff", b"")
     return any(map((MAX_NESTING - _PEELED).__lt__, accumulate(memoryview(steps).cast("b"))))
