@@ -42,7 +42,7 @@ SCRIPTS = {
 
 ALONE = (
     ("pauses.py", "--only", "many,long,growth"),
-    ("pauses.py", "--only", "long", "--freeze"),
+    ("pauses.py", "--only", "many,long", "--freeze"),
     ("crowd.py",),
     ("long.py",),
     ("store.py",),
