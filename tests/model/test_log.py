@@ -151,6 +151,36 @@ def test_the_newest_batch_stays_however_big_it_is() -> None:
     assert log.since(500) == titles(1, first=501)
 
 
+@given(
+    st.integers(16, 600),
+    st.lists(st.tuples(st.integers(0, 300), st.integers(0, 2000)), max_size=12),
+    st.data(),
+)
+def test_the_ring_has_the_last_events_whatever_the_batches_are(
+    bound: int, batches: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    log, count = make_log(events=bound, size=200_000), 0
+    lossless, newest = log.cursor(lossless=True), 0
+    for size, arrived in batches:
+        for event in notices(count + size)[count:]:
+            log.append(event)
+        log.arrived = arrived
+        log.publish()
+        count, newest = count + size, size or newest
+    expected, first = notices(count), log.kept_after
+    assert count - first <= max(bound, newest + 256)
+    after = data.draw(st.integers(first, count))
+    assert log.since(after) == expected[after:]
+    assert drain(log.cursor(after)) == expected[after:]
+    assert drain(lossless) == expected
+    if first:
+        assert count - first >= min(bound // 2, newest)
+        with pytest.raises(EventsExpired):
+            log.since(first - 1)
+        with pytest.raises(EventsExpired):
+            log.cursor(first - 1)
+
+
 def test_a_cursor_that_fell_behind_the_ring_raises() -> None:
     log = make_log(events=10)
     cursor = log.cursor()
