@@ -10,6 +10,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Iterator
+from time import thread_time
 from typing import Any
 
 import pytest
@@ -138,6 +139,28 @@ async def test_what_other_threads_want_is_called_in_trio_s_in_its_order() -> Non
             await over.wait()
             nursery.cancel_scope.cancel()
     assert called == [(number, threading.get_ident()) for number in range(1000)]
+
+
+async def test_other_tasks_run_between_long_calls() -> None:
+    """One transaction stores what many sessions wait for."""
+    rounds: list[int] = [0]  # of another task, at each call
+
+    def call() -> None:
+        until = thread_time() + 0.01
+        while thread_time() < until:
+            pass
+        rounds.append(rounds[0])
+
+    with open_wakeups() as wakeups:
+        for _ in range(3):
+            wakeups.soon(call)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wakeups.run)
+            while len(rounds) <= 3:
+                rounds[0] += 1
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+    assert rounds[1] < rounds[3]
 
 
 async def test_what_came_behind_the_end_of_its_task_can_be_called_then() -> None:

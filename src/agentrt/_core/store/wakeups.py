@@ -6,11 +6,15 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from time import thread_time
 from typing import Final
 
 import trio
 
 _READ_BYTES: Final = 4096
+
+SLICE_S: Final = 0.002
+"""Seconds of computing time after which other tasks run between two functions."""
 
 
 class Wakeups:
@@ -39,7 +43,21 @@ class Wakeups:
         while True:
             await trio.lowlevel.wait_readable(self._reading)
             os.read(self._reading, _READ_BYTES)
-            self.call_all()
+            while self._call_some():
+                await trio.lowlevel.checkpoint()
+
+    def _call_some(self) -> bool:
+        """Call functions for about `SLICE_S`. Returns True if more are waiting.
+
+        One transaction stores the batches of many sessions, each of which is shown by a function.
+        """
+        until = thread_time() + SLICE_S
+        while self._calls:
+            function, args = self._calls.popleft()
+            function(*args)
+            if thread_time() > until:
+                break
+        return bool(self._calls)
 
     def call_all(self) -> None:
         """Call the functions that were given so far."""
