@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from time import thread_time
 from typing import Final
 
 from trio.lowlevel import (
@@ -29,6 +30,9 @@ It limits the reader even if the clock stands still.
 
 SLICE_S: Final = 0.001
 """Seconds that a reader may spend on the found events before other tasks run."""
+
+PREEMPTED_SLICE_S: Final = 4 * SLICE_S
+"""Seconds for which a slice may last if the reader has not computed for most of them."""
 
 LONG_AGO: Final = -math.inf
 """A time in the past of any clock."""
@@ -96,13 +100,18 @@ class ReaderFairness:
     Each step notices a cancelled scope, and other tasks run at least once per `SLICE_S` of the
     reader's time. Until the time `until` the reader may take fetched events; before it fetches more
     it must call `step` or `wait`.
+
+    A reader on a busy machine does not lose its slice to other processes: if its thread has
+    computed for less than `SLICE_S`, the slice lasts longer, up to `PREEMPTED_SLICE_S`.
     """
 
-    __slots__ = ("_clock", "_occupied", "_steps", "until", "waited")
+    __slots__ = ("_clock", "_cpu_s", "_longest", "_occupied", "_steps", "until", "waited")
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """Begin without a step. `clock` is Trio's."""
         self._clock = clock
+        self._longest = LONG_AGO  # the time at which the slice is over in any case
+        self._cpu_s: float | None = None  # the thread's computing time when the slice began
         self._steps = 0
         self._occupied = False  # a task waits or yields in the middle of a step
         self.until = LONG_AGO
@@ -127,6 +136,7 @@ class ReaderFairness:
             await checkpoint()
         finally:
             self.end_wait()
+        self._cpu_s = thread_time()
 
     async def wait(self, readers: Waiters) -> None:
         """Wait until there are more events. Raises like `must_yield`."""
@@ -150,9 +160,29 @@ class ReaderFairness:
         clock = self._clock
         now = clock()
         if self.until == LONG_AGO:
-            self.until = now + SLICE_S
+            self._begin_slice(now)
         self._steps += 1
-        return self._steps > MAX_STEPS or now > self.until
+        if self._steps > MAX_STEPS:
+            return True
+        if now > self.until:
+            return not self._lengthen(now)
+        if self._cpu_s is None:  # not read after a wait, because most readers wait again soon
+            self._cpu_s = thread_time()
+        return False
+
+    def _begin_slice(self, now: float) -> None:
+        """Begin the time that the reader has until other tasks must run."""
+        self.until = now + SLICE_S
+        self._longest = now + PREEMPTED_SLICE_S
+        self._cpu_s = None
+
+    def _lengthen(self, now: float) -> bool:
+        """Add the part of the slice that other processes have used. Returns False if it is over."""
+        if self._cpu_s is None or now > self._longest:
+            return False
+        left_s = SLICE_S - (thread_time() - self._cpu_s)
+        self.until = min(now + left_s, self._longest)
+        return left_s > 0
 
     def start_wait(self) -> None:
         """Mark a task as waiting or yielding, until `end_wait`. Raises like `must_yield`."""
@@ -167,7 +197,7 @@ class ReaderFairness:
         self.waited = True
         self._steps = 0
         clock = self._clock
-        self.until = clock() + SLICE_S
+        self._begin_slice(clock())
 
 
 def _shared() -> LocalProtocolError:
