@@ -361,12 +361,12 @@ class AcpDriver:
             # The end of a turn, and any request that waits for an answer, comes last in a read. The
             # updates before it can be decoded in one go.
             cut = lines.rfind(b"\n", 0, -1) + 1
-            last = bytes(lines[cut : cut + 65536]).rstrip(b"\n")
-            if _UPDATE in last or len(lines) - cut > 65536:
+            if lines.find(_UPDATE, cut, cut + 65536) >= 0 or len(lines) - cut > 65536:
                 self._receive_lines(lines)
             else:
                 if cut:
                     self._receive_lines(lines[:cut])
+                last = bytes(lines[cut:]).rstrip(b"\n")
                 if last and not last.isspace():
                     self._receive_message(last)
         return self._channel.take()

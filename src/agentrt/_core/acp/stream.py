@@ -254,6 +254,9 @@ class AcpStream:
         """Convert an update of the conversation. User messages of sub-agents are not shown."""
         out = self._channel.out
         match update:
+            case ToolFields():
+                self._remember(update)
+                out.append(tool_called(update, parent, replay))
             case UserMessageChunk(content=block, message_id=message):
                 if parent is None:
                     out.append(UserContentReceived(content=[block], message=message, replay=replay))
@@ -262,9 +265,6 @@ class AcpStream:
                 if update.meta is not None and not replay:
                     self.spent = with_usage(self.spent, update.meta.get("usage"))
                 out.append(speech_of(update.content, thought, update.message_id, parent, replay))
-            case AcpToolCall() | ToolCallUpdate():
-                self._remember(update)
-                out.append(tool_called(update, parent, replay))
 
     def _sub_agent(self, update: AcpMessage, replay: bool) -> str | None:
         """Return the tool call of the sub-agent that sent an update, or None if the agent does not
@@ -291,8 +291,11 @@ class AcpStream:
 
     def _open_tool(self, id: str) -> OpenAcpTool:
         """Return the remembered fields of a tool call of this turn, and note that it has a card."""
-        self._calls[id] = None
-        return self._tools.setdefault(id, OpenAcpTool())
+        tool = self._tools.get(id)
+        if tool is None:
+            self._calls[id] = None
+            tool = self._tools[id] = OpenAcpTool()
+        return tool
 
     def _remember(self, update: ToolFields) -> OpenAcpTool:
         """Keep the fields of a tool call that a permission request for it may leave out, and report
@@ -310,8 +313,9 @@ class AcpStream:
         tool.input = update.raw_input if update.raw_input is not None else tool.input
         if update.content is not None:
             diffs = [each for each in update.content if isinstance(each, Diff)]
-            tool.changes = tuple(each.path for each in diffs)
-            tool.created = tuple(each.path for each in diffs if each.old_text is None)
+            if diffs or tool.changes:
+                tool.changes = tuple(each.path for each in diffs)
+                tool.created = tuple(each.path for each in diffs if each.old_text is None)
         if update.locations is not None:
             tool.locations = tuple(each.path for each in update.locations)
         return tool

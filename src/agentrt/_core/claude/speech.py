@@ -351,8 +351,8 @@ class ClaudeTranslator:
         """Take a whole message of the model's."""
         parent, message = m.parent_tool_use_id, m.message
         blocks = _blocks(message)
-        if isinstance(m.uuid, str) and self._is_known(m.uuid, message.id):
-            return
+        if isinstance(m.uuid, str) and not self._wholes.add(m.uuid, message.id):
+            return  # it has come before
         if m.error is not None and message.model == SYNTHETIC:
             self._break_off(parent, out)
             self._api_failed(m, blocks)
@@ -377,7 +377,9 @@ class ClaudeTranslator:
         self, citations: Any, message: str | None, parent: str | None, out: list[Effect]
     ) -> None:
         """Show the sources of a text, each once."""
-        found = map(citation_of, citations if isinstance(citations, list) else ())
+        if not isinstance(citations, list):
+            return
+        found = map(citation_of, citations)
         sources = {(each.uri, each.description): each for each in found if each is not None}
         out += [BlockReceived(block=b, message=message, parent=parent) for b in sources.values()]
 
@@ -445,13 +447,6 @@ class ClaudeTranslator:
         self._names[call] = name
         if parent in self.background:
             self.background.add(call)
-
-    def _is_known(self, uuid: str, message: str | None) -> bool:
-        """Return True if this whole message has come before, else remember it."""
-        if uuid in self._wholes:
-            return True
-        self._wholes.add(uuid, message)
-        return False
 
     def retracted(self, uuids: list[str], out: list[Effect]) -> None:
         """Report that Claude has retracted messages."""

@@ -614,11 +614,13 @@ class RecentKeys:
         self._new: dict[str, str | None] = {}
         self._old: dict[str, str | None] = {}
 
-    def add(self, key: str, value: str | None = None) -> None:
-        """Add a key, or make it the newest one."""
+    def add(self, key: str, value: str | None = None) -> bool:
+        """Add a key, or make it the newest one. Returns True if it was not known."""
+        new = key not in self._new and key not in self._old
         self._new[key] = value
         if len(self._new) >= self._count:
             self._old, self._new = self._new, {}
+        return new
 
     def __contains__(self, key: str) -> bool:
         return key in self._new or key in self._old

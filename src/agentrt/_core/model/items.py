@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final, Protocol
 
 from msgspec import UNSET, Struct, structs
@@ -746,15 +747,15 @@ _TOOL_FIELDS: Final = (
     "input_text",
     "output",
 )
+_tool_values: Final = attrgetter(*_TOOL_FIELDS)
 
 
 def _tool_fields(effect: ToolCalled) -> JsonObject:
     """Return the fields of `ToolCall` that an effect carries."""
-    fields: JsonObject = {}
-    for name in _TOOL_FIELDS:
-        value = getattr(effect, name)
-        if value is not UNSET:
-            fields[name] = value
+    values = _tool_values(effect)
+    fields: JsonObject = {
+        name: value for name, value in zip(_TOOL_FIELDS, values, strict=True) if value is not UNSET
+    }
     if effect.content is not UNSET:
         fields["content"] = tuple(effect.content)
     if effect.locations is not UNSET:

@@ -314,12 +314,10 @@ class Log:
         return found + self._events
 
     def _read(self, seq: int) -> Sequence[Event]:
-        """Return some of the events from `seq` on, which is not a new one.
+        """Return some of the events from `seq` on, which is in a group.
 
         Raises `EventsExpired`.
         """
-        if (at := seq - self._first) >= 0:
-            return self._events[at : at + READ_AHEAD_EVENTS]
         if seq <= self.kept_after:
             raise EventsExpired(seq - 1)
         group = self._groups[bisect_right(self._groups, seq, key=_first_of) - 1]
@@ -463,8 +461,11 @@ class Cursor:
             log._fold()
             if end >= log._seq:
                 return False
-        ready = self.ready
-        ready += log._read(end + 1)
+        ready, at = self.ready, end + 1 - log._first
+        if at >= 0:  # most readers are not far behind
+            ready += log._events[at : at + READ_AHEAD_EVENTS]
+        else:
+            ready += log._read(end + 1)
         ready.reverse()
         self._end = end + len(ready)
         return True

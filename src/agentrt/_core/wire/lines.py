@@ -331,7 +331,9 @@ class Lines:
                         self._long.feed(piece[at : at + PIECE_BYTES])
             return b""
         if cut == len(data):
-            return _without_nested(b"".join((*self._taken(), data)) if self._size else data)
+            if not self._size:
+                return _without_nested(data) if cut > 2 * MAX_NESTING else data
+            return _without_nested(b"".join((*self._taken(), data)))
         lines = b"".join((*self._taken(), memoryview(data)[:cut]))
         self._keep(data[cut:])
         return _without_nested(lines)
