@@ -160,7 +160,7 @@ class ReaderFairness:
         clock = self._clock
         now = clock()
         if self.until == LONG_AGO:
-            self._begin_slice(now)
+            self.until, self._longest = now + SLICE_S, now + PREEMPTED_SLICE_S
         self._steps += 1
         if self._steps > MAX_STEPS:
             return True
@@ -169,12 +169,6 @@ class ReaderFairness:
         if self._cpu_s is None:  # not read after a wait, because most readers wait again soon
             self._cpu_s = thread_time()
         return False
-
-    def _begin_slice(self, now: float) -> None:
-        """Begin the time that the reader has until other tasks must run."""
-        self.until = now + SLICE_S
-        self._longest = now + PREEMPTED_SLICE_S
-        self._cpu_s = None
 
     def _lengthen(self, now: float) -> bool:
         """Add the part of the slice that other processes have used. Returns False if it is over."""
@@ -196,8 +190,10 @@ class ReaderFairness:
         self._occupied = False
         self.waited = True
         self._steps = 0
+        self._cpu_s = None
         clock = self._clock
-        self._begin_slice(clock())
+        now = clock()
+        self.until, self._longest = now + SLICE_S, now + PREEMPTED_SLICE_S
 
 
 def _shared() -> LocalProtocolError:
