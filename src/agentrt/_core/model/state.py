@@ -841,7 +841,10 @@ def updated_item(item: Item, patch: JsonObject) -> Item:
     if "tool" in patch:
         known = item.tool or ToolCall()
         changed = _patch(known.cut, _typed(patch["tool"], _TOOL_TUPLES))
-        patch = {**patch, "tool": msgspec.structs.replace(known, **changed)}
+        tool = msgspec.structs.replace(known, **changed)
+        if len(patch) == 1 and item.cut is UNSET:  # most others change only the tool call
+            return msgspec.structs.replace(item, tool=tool)
+        patch = {**patch, "tool": tool}
     return msgspec.structs.replace(item, **_patch(item.cut, _typed(patch, _ITEM_TUPLES)))
 
 
