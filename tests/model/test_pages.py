@@ -338,7 +338,8 @@ def test_ids_in_groups_are_the_same_as_in_a_list(
     added: list[tuple[bool, int]], data: st.DataObject
 ) -> None:
     """Whether they came before or behind the others, and in groups of whatever size."""
-    ids, expected = type(SessionState().item_ids)(), list[str]()
+    ids: Any = type(SessionState().item_ids)()
+    expected: list[str] = []
     for first, count in added:
         new = [f"k{len(expected) + n}" for n in range(count)]
         if first:
@@ -355,7 +356,7 @@ def test_ids_in_groups_are_the_same_as_in_a_list(
     assert list(ids.before(end)) == expected[:end][::-1]
     for position in {0, end, size - 1} & {*range(size)}:
         assert ids[position] == expected[position]
-        assert ids.index(expected[position]) == position
+        assert ids.index(expected[position]) == ids.index(expected[position], 0, size) == position
     with pytest.raises(IndexError):
         ids[size]
     with pytest.raises(ValueError, match="unknown"):

@@ -279,6 +279,9 @@ class Client:
 
     async def text(self) -> str:
         opcode, payload = await self.frame()
+        while opcode == PING:  # the server asks whether this side, or the machine, is only slow
+            await self.send(frame(payload, PONG))
+            opcode, payload = await self.frame()
         assert opcode == TEXT, (opcode, payload)
         return payload.decode()
 

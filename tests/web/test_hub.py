@@ -12,6 +12,9 @@ from wire_client import View
 
 import agentrt
 from agentrt.events import Event, Item, ItemClosed, ItemOpened, TurnEnded, TurnStarted
+from agentrt.hosting import runtime_host
+from agentrt.lowlevel import CommandRefused
+from agentrt.store import StoreEntry
 from agentrt.testing import FakeAcpAgent
 from runtime.fakes import echo
 from work import counted
@@ -287,3 +290,40 @@ async def test_how_long_a_snapshot_is_waited_for_does_not_grow_with_the_session(
             [snapshot] = tab.messages("snapshot")
             assert len(json.dumps(snapshot)) <= agentrt.Limits().snapshot_bytes
     assert waits[1] < 2 * waits[0]
+
+
+def stored(number: int) -> StoreEntry:
+    return StoreEntry(session=f"s{number}", agent="fake", cwd="/", created=number, updated=number)
+
+
+async def test_the_list_of_sessions_costs_the_same_however_many_are_stored() -> None:
+    calls: list[int] = []
+    async with stage_with(echo) as stage:
+        for number in range(4000):
+            runtime_host(stage.runtime).add_stored(stored(number))
+            if number in (999, 3999):
+                with counted() as work:
+                    listed = stage.hub.page(None, 10)
+                calls.append(work.count)
+                assert [info.session for info in listed["sessions"]] == [
+                    f"s{older}" for older in range(number - 199, number + 1)
+                ]
+                assert listed["more"]
+    assert calls[0] == calls[1] < 1000
+
+
+async def test_the_stored_sessions_are_listed_page_by_page() -> None:
+    async with stage_with(echo) as stage:
+        for number in range(5):
+            runtime_host(stage.runtime).add_stored(stored(number))
+        pages, before, more = [], "s4", True
+        while more:
+            page = stage.hub.page(before, 2)
+            pages.append([info.session for info in page["sessions"]])
+            before, more = pages[-1][0], page["more"]
+        assert pages == [["s2", "s3"], ["s0", "s1"]]
+        with pytest.raises(CommandRefused, match="no session 'nothing' is stored"):
+            stage.hub.page("nothing", 2)
+        assert [info.session for info in stage.runtime.list_stored(before="s3", limit=1)] == ["s2"]
+        with pytest.raises(KeyError):
+            stage.runtime.list_stored(before="nothing")

@@ -451,16 +451,17 @@ class Hub:
 
         Raises `CommandRefused` if `before` is not stored.
         """
-        stored = self.runtime.list_stored()
         if before is None:
-            shown = {info.session for info in self.sessions()}
-            more = any(info.session not in shown for info in stored)
-            return {"sessions": self.sessions(), "more": more}
-        places = [place for place, info in enumerate(stored) if info.session == before]
-        if not places:
-            raise CommandRefused("unknown_session", f"no session {before!r} is stored")
-        end = places[0]
-        return {"sessions": stored[max(0, end - limit) : end], "more": end > limit}
+            sessions = self.sessions()
+            known = len(sessions) - len(self.runtime.list_open())  # of the stored ones
+            more = len(self.runtime.list_stored(limit=known + 1)) > known
+            return {"sessions": sessions, "more": more}
+        try:
+            found = self.runtime.list_stored(before=before, limit=limit + 1)
+        except KeyError:
+            raise CommandRefused("unknown_session", f"no session {before!r} is stored") from None
+        more = len(found) > limit
+        return {"sessions": found[more:], "more": more}
 
     async def search(self, query: str, limit: int) -> CommandFields:
         """Return the sessions that contain these words, the latest first, each with a snippet.
@@ -478,9 +479,11 @@ class Hub:
         """Return the list for all viewers: the newest stored sessions, all that are being read,
         then the open ones.
         """
-        stored, now = self.runtime.list_stored(), self.runtime.list_open()
-        read = [info for info in stored[:-LISTED_SESSIONS] if info.session in self._resting]
-        return [*read, *stored[-LISTED_SESSIONS:], *now]
+        newest = self.runtime.list_stored(limit=LISTED_SESSIONS)
+        shown = {info.session for info in newest}
+        read = map(self.runtime.stored, self._resting.keys() - shown)
+        older = sorted(filter(None, read), key=_updated_at)
+        return [*older, *newest, *self.runtime.list_open()]
 
     def _looked_at(self, id: str) -> float:
         """Return the time at which a session last had a viewer: infinity if it has one now, minus
@@ -708,6 +711,10 @@ def _listed(state: SessionState, session: Session | None) -> tuple[object, ...]:
     sandbox = None if session is None else session.sandbox
     granted = () if sandbox is None else sandbox.granted
     return state.state.phase, state.turn_count, state.title, granted
+
+
+def _updated_at(info: SessionInfo) -> float:
+    return info.updated or info.created
 
 
 def _store_frame(status: StoreStatus) -> bytes:

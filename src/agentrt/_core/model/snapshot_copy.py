@@ -8,7 +8,7 @@ length of the session.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Generic, TypeVar
 
 from .events import (
@@ -22,7 +22,7 @@ from .events import (
     TurnStarted,
 )
 from .log import Log
-from .state import History, Keys, Snapshot, TurnRecord
+from .state import History, Snapshot, TurnRecord
 
 T = TypeVar("T")
 
@@ -105,7 +105,7 @@ class _Copied(Generic[T]):
         self._copy = copy
         self._is_final = is_final
 
-    def copy(self, ids: Keys, most: int) -> bool:
+    def copy(self, ids: Sequence[str], most: int) -> bool:
         """Copy the next values, at most `most`. Returns True if no more are left."""
         start = len(self.values)
         for place, id in enumerate(ids[start : start + most], start):
@@ -120,7 +120,7 @@ class _Copied(Generic[T]):
         """Note that a value has changed: it is copied again, if it is copied already."""
         self._changed[id] = None
 
-    def refresh(self, ids: Keys, most: int) -> bool:
+    def refresh(self, ids: Sequence[str], most: int) -> bool:
         """Copy at most `most` changed values again. Returns True if no more are left."""
         for _ in range(min(len(self._changed), most)):
             id, _ = self._changed.popitem()

@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain, islice
 from typing import Any, Final, Generic, Protocol, TypeVar, overload
 
@@ -164,7 +165,7 @@ class PageRoom(Protocol):
         ...
 
 
-class Keys:
+class Keys(Sequence[str]):
     """The keys of a `Transcript`, the oldest first.
 
     They are in tuples: the garbage collector looks through a list of strings again and again, but
@@ -205,8 +206,10 @@ class Keys:
             yield from reversed(group[: end - start])
             end = start
 
-    def index(self, key: str) -> int:
+    def index(self, key: object, start: int = 0, stop: int = sys.maxsize) -> int:
         """Return the position of a key. Raises `ValueError`."""
+        if start or stop != sys.maxsize:
+            return super().index(key, start, stop)
         for group, end in zip(self._groups, self._ends, strict=True):
             if key in group:
                 return end - len(group) + group.index(key)
@@ -387,12 +390,12 @@ class SessionState:
         return len(known.text) if known is not None else None
 
     @property
-    def item_ids(self) -> Keys:
+    def item_ids(self) -> Sequence[str]:
         """The ids of the items, the oldest first."""
         return self._items.keys
 
     @property
-    def turn_ids(self) -> Keys:
+    def turn_ids(self) -> Sequence[str]:
         """The ids of the turns, the oldest first."""
         return self._turns.keys
 

@@ -37,7 +37,7 @@ T = TypeVar("T", bound=HasTenant)
 class TenantView(Mapping[str, T]):
     """Live view of `all`, restricted to one tenant."""
 
-    def __init__(self, all: Mapping[str, T], tenant: str) -> None:
+    def __init__(self, all: dict[str, T], tenant: str) -> None:
         """`tenant`: the name; an empty one selects the sessions without a tenant."""
         self._all = all
         self._tenant = tenant
@@ -51,6 +51,9 @@ class TenantView(Mapping[str, T]):
 
     def __iter__(self) -> Iterator[str]:
         return (id for id, each in self._all.items() if each.tenant == self._tenant)
+
+    def __reversed__(self) -> Iterator[str]:
+        return (id for id in reversed(self._all) if self._all[id].tenant == self._tenant)
 
     def __len__(self) -> int:
         """Return the number of entries. It counts them, so its time grows with all tenants."""

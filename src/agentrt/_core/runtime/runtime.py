@@ -26,6 +26,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from copy import copy
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, Unpack
 
 import trio
@@ -152,7 +153,7 @@ class Runtime:
     _store: StoreService | None
     _register: SessionRegistry
     _hosts: Mapping[str, HostedSession]
-    _stored: Mapping[str, StoreEntry]
+    _stored: dict[str, StoreEntry] | TenantView[StoreEntry]
     _loading: dict[tuple[str, str], trio.Event]
 
     def __init__(self) -> None:
@@ -224,9 +225,20 @@ class Runtime:
         """Return the open sessions, in the order in which they were started."""
         return [host.info() for host in self._hosts.values()]
 
-    def list_stored(self) -> list[SessionInfo]:
-        """Return the stored sessions that are not open, newest last."""
-        return [stored_info(entry) for entry in self._stored.values()]
+    def list_stored(
+        self, *, before: str | None = None, limit: int | None = None
+    ) -> list[SessionInfo]:
+        """Return the stored sessions that are not open, newest last.
+
+        `limit`: only the newest ones, at most so many. `before`: only those before this one.
+        Raises `KeyError` if it is not one of them.
+        """
+        ids = reversed(self._stored)
+        if before is not None and before not in ids:  # this reads them up to it
+            raise KeyError(before)
+        found = [stored_info(self._stored[id]) for id in islice(ids, limit)]
+        found.reverse()
+        return found
 
     def list(self) -> list[SessionInfo]:
         """Return all sessions: the stored ones that are not open, newest last, then the open ones
