@@ -130,6 +130,11 @@ UNANSWERED: Final = frozenset({_S.SENT, _S.UNSURE})
 BUSY_STATES: Final = frozenset({_S.OWN, _S.UNSURE, _S.RUNNING})
 """States in which the agent is busy."""
 
+# Python 3.11 takes ten times as long to find a member through its class.
+_PROMPT: Final = AcpTurnInput.PROMPT
+_ANSWERED: Final = AcpTurnInput.ANSWERED
+_OWN: Final = AcpTurnState.OWN
+
 
 class AcpPrompt(Struct):
     """The prompt in flight."""
@@ -177,14 +182,14 @@ class AcpTurns:
 
     def answered(self) -> None:
         """Take an answer to the prompt that ends its turn."""
-        self.apply(AcpTurnInput.ANSWERED)
-        if self.state is AcpTurnState.OWN and not self._reports_busy:
+        self.apply(_ANSWERED)
+        if self.state is _OWN and not self._reports_busy:
             self.state = AcpTurnState.IDLE  # only its output had shown that it worked
 
     def sent(self, turn: str, id: int) -> None:
         """Note that a prompt was sent."""
         self.prompt = AcpPrompt(turn, id)
-        self.apply(AcpTurnInput.PROMPT)
+        self.apply(_PROMPT)
 
     @property
     def unanswered(self) -> bool:

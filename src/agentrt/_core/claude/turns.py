@@ -34,7 +34,20 @@ from __future__ import annotations
 from ..model.driver import Effect, TurnBegan, TurnFinished
 from ..model.events import Usage
 from .outcome import ResultVerdict
-from .turn import CANCELLED, NO_WORD, OWED, ClaudeTurn, Owed, OwedInput, Progress, Sign
+from .turn import (
+    CANCELLED,
+    DONE,
+    EARLY,
+    NO_WORD,
+    NOTHING_OWED,
+    OWED,
+    RUNNING,
+    SENT,
+    ClaudeTurn,
+    OwedInput,
+    Progress,
+    Sign,
+)
 
 
 class ClaudeTurns:
@@ -61,7 +74,7 @@ class ClaudeTurns:
         """True if the results of this CLI list the prompts that they end."""
         self._held = False
         """True if a turn has ended without its result, which may still come."""
-        self._owed = Owed.NOTHING
+        self._owed = NOTHING_OWED
 
     @property
     def running(self) -> bool:
@@ -72,7 +85,7 @@ class ClaudeTurns:
     @property
     def at_rest(self) -> bool:
         """True if nothing runs or is owed, and Claude does not report otherwise."""
-        return self._quiet and self._owed is Owed.NOTHING
+        return self._quiet and self._owed is NOTHING_OWED
 
     @property
     def _quiet(self) -> bool:
@@ -87,7 +100,7 @@ class ClaudeTurns:
     def prompted(self, id: str, uuid: str) -> None:
         """Note that a prompt was sent."""
         self.used[uuid] = id
-        self.user = ClaudeTurn(Progress.SENT, id, uuid)
+        self.user = ClaudeTurn(SENT, id, uuid)
 
     def steer(self, id: str, uuid: str) -> None:
         """Note that a prompt was sent into the running turn."""
@@ -125,7 +138,7 @@ class ClaudeTurns:
         Most output belongs to a prompt's turn that is known to run, and changes nothing.
         """
         user = self.user
-        if user is None or user.progress is not Progress.RUNNING or self.agent is not None:
+        if user is None or user.progress is not RUNNING or self.agent is not None:
             self._shown(out, sure=True)
 
     def _shown(self, out: list[Effect], *, sure: bool) -> None:
@@ -139,7 +152,7 @@ class ClaudeTurns:
         if turn is not None:
             turn.apply(Sign.RUN)
         elif sure:
-            self.agent = ClaudeTurn(Progress.RUNNING)
+            self.agent = ClaudeTurn(RUNNING)
             out.append(TurnBegan(explicit=True))
 
     def answered(self, *, held: bool) -> None:
@@ -180,8 +193,8 @@ class ClaudeTurns:
                 user.apply(Sign.RUN)
             never = lifecycle == "cancelled" and user.lifecycle in (None, "queued")
             user.lifecycle = lifecycle
-            if never and user.progress is not Progress.DONE:
-                if user.progress is not Progress.EARLY:
+            if never and user.progress is not DONE:
+                if user.progress is not EARLY:
                     user.decide(CANCELLED)
                 self.user = None
                 out.append(user.finished())
@@ -281,8 +294,8 @@ class ClaudeTurns:
         user, agent = self.user, self.agent
         if agent is None:
             if user is None:
-                return self._owed is not Owed.NOTHING and self._quiet
-            if user.progress is Progress.RUNNING:  # the most frequent case
+                return self._owed is not NOTHING_OWED and self._quiet
+            if user.progress is RUNNING or user.progress is SENT:  # the most frequent cases
                 return False
         states = self.state is not None
         return (user is not None and user.presumed(reports_states=states) is not None) or (
@@ -320,11 +333,9 @@ class ClaudeTurns:
         `early`: also end a turn that may not have run yet.
         """
         agent, user = self.agent, self.user
-        if agent is not None and agent.progress is Progress.DONE:
+        if agent is not None and agent.progress is DONE:
             self.agent = None
             out.append(agent.finished())
-        if user is not None and (
-            user.progress is Progress.DONE or (early and user.progress is Progress.EARLY)
-        ):
+        if user is not None and (user.progress is DONE or (early and user.progress is EARLY)):
             self.user = None
             out.append(user.finished())
