@@ -107,8 +107,6 @@ class Log:
     events in it.
     """
 
-    _lossless: frozenset[Cursor] = frozenset()  # seldom any
-
     def __init__(
         self, session: str, epoch: str, limits: Limits, state: SessionState, *, seq: int = 0
     ) -> None:
@@ -153,6 +151,8 @@ class Log:
         events without a look into each of them.
         """
         self._wakers: tuple[Callable[[], None], ...] = ()
+        self._lossless: set[Cursor] = set()
+        """The readers for which dropped events are kept."""
 
     @property
     def shown(self) -> Log:
@@ -340,7 +340,7 @@ class Log:
             raise EventsExpired(start)
         cursor = Cursor(self, start)
         if lossless:
-            self._lossless |= {cursor}
+            self._lossless.add(cursor)
         return cursor
 
     def _close_group(self) -> None:
@@ -482,7 +482,7 @@ class Cursor:
 
     def close(self) -> None:
         """Stop keeping the unread events of this reader."""
-        self._log._lossless -= {self}
+        self._log._lossless.discard(self)
         self.skip(self.seq)
 
     def _keep(self, events: list[Event | _Slice], first: int) -> None:
