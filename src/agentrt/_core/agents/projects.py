@@ -356,6 +356,8 @@ def is_trusted(folder: str, trusted: Iterable[str | os.PathLike[str]]) -> bool:
     Links are followed. A repository that was cloned into a trusted folder is not trusted by that.
     """
     there = {os.path.realpath(os.path.expanduser(each)) for each in trusted}
+    if not there:
+        return False  # as in most sessions: the links need not be followed
     real = os.path.realpath(folder)
     return real in there or repository(real) in there
 

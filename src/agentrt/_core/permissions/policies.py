@@ -266,6 +266,11 @@ def ask(request: PermissionRequest) -> Decision:
     return Ask()
 
 
+def is_plain(policy: object) -> bool:
+    """Return True for a policy above, which decides without looking at the request."""
+    return policy is ask or policy is allow_all or policy is deny_all
+
+
 class NamedTool(Protocol):
     """A tool defined by the host program, as `agentrt.tool` creates it."""
 
@@ -538,6 +543,8 @@ def _takes_request(policy: Callable[..., object]) -> bool:
     """Return True if a policy takes one argument, as far as its signature shows."""
     if policy in DECISIONS:
         return False
+    if is_plain(policy):
+        return True  # a signature takes long to find, and most sessions have one of these
     try:
         inspect.signature(policy).bind(None)
     except TypeError:
@@ -553,7 +560,7 @@ def for_agent(policy: Policy, agent: Agent) -> Policy:
     Its requests are completed from the catalogue (`with_catalogue_data`). Its return value is not
     checked; see `given`.
     """
-    if policy is ask or policy is allow_all or policy is deny_all:
+    if is_plain(policy):
         return policy  # it does not look at the request
 
     def decide(request: PermissionRequest) -> Decision | Awaitable[Decision]:

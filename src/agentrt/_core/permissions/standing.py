@@ -43,6 +43,7 @@ from .policies import (
     deny_all,
     for_agent,
     given,
+    is_plain,
     policy_rules,
     with_catalogue_data,
 )
@@ -359,6 +360,8 @@ def _parts(policy: Any, *, changing: bool = False) -> Iterator[object]:
             policy = policy.otherwise
         elif policy is deny_all:
             yield policy
+            return
+        elif is_plain(policy):
             return
         else:
             policy = _unwrapped(policy)

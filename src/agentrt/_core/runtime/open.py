@@ -118,6 +118,22 @@ async def open_session(
     from ..agents import resolve_agent
 
     found = resolve_agent(agent)
+    async with ExitStack() as stack, await _entered(stack, found, options) as session:
+        yield session
+
+
+@asynccontextmanager
+async def open_resolved(found: Agent, **options: Unpack[SessionOptions]) -> AsyncIterator[Session]:
+    """Open a session as `open_session` does, with an agent whose program was just looked up."""
+    check_names("open_session", options, SessionOptions)
+    async with ExitStack() as stack, await _entered(stack, found, options) as session:
+        yield session
+
+
+async def _entered(
+    stack: ExitStack, found: Agent, options: SessionOptions
+) -> AbstractAsyncContextManager[Session]:
+    """Return the block of a new session. Its surroundings are entered in `stack`."""
     given = _checked(found, options)
     check_opening(options)
     elsewhere = found.connect is not None
@@ -142,11 +158,7 @@ async def open_session(
             setup=tuple(options.get("worktree_setup", ())),
         )
         opening = structs.replace(opening, worktree=tree)
-    async with (
-        ExitStack() as stack,
-        await _opened(stack, found, opening, given, trace, store) as session,
-    ):
-        yield session
+    return await _opened(stack, found, opening, given, trace, store)
 
 
 def _one(telemetry: Telemetries | None) -> Telemetry | None:

@@ -53,7 +53,7 @@ from ..tools.tools import Provided, Tools
 from ..trio_task import check_trio
 from .host import Host
 from .memory import return_free_memory
-from .open import open_session, reopen_session, wait_for_rest
+from .open import open_resolved, reopen_session, wait_for_rest
 from .options import (
     ReopenOptions,
     SessionOptions,
@@ -1053,7 +1053,7 @@ async def open_runtime(
         given: SessionOptions = {**usual, **options}
         given["tools"] = (*common, *checked_tools_and_servers(options.get("tools", ())))
         given["store"] = kept
-        return open_session(found, **given)
+        return open_resolved(found, **given)
 
     def reopen(
         entry: StoreEntry,
