@@ -45,7 +45,7 @@ SHORT_TURNS = 5000
 TITLES = {
     "gc_ms": "longest garbage collection, ms",
     "step_ms": "longest step of a task, ms",
-    "behind": "events that the reader fell behind, at most",
+    "behind": "events that were not read yet, at most",
     "cpu_us": "CPU a message, µs",
 }
 WANTED: dict[str, dict[str, float | None]] = {

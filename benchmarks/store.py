@@ -51,8 +51,8 @@ class Target(NamedTuple):
 
 
 TARGETS = (
-    Target("trivial turn, one at once after the other, CPU", "turns", "cpu", 3.5),
-    Target("trivial turn, with a rest of 20 ms before each, CPU", "rested", "cpu", 3.5),
+    Target("trivial turn, without a pause before it, CPU", "turns", "cpu", 3.5),
+    Target("trivial turn, with a pause of 20 ms before it, CPU", "rested", "cpu", 3.5),
     Target("flood of updates, CPU", "flood", "cpu", 1.8),
     Target("500 sessions, 2,000 updates a second together, CPU", "many", "cpu", 1.6),
     Target("the same, from logged to shown, median in ms", "many", "shown", 2, ratio=False),
