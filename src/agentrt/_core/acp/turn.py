@@ -130,11 +130,6 @@ UNANSWERED: Final = frozenset({_S.SENT, _S.UNSURE})
 BUSY_STATES: Final = frozenset({_S.OWN, _S.UNSURE, _S.RUNNING})
 """States in which the agent is busy."""
 
-# Python 3.11 takes ten times as long to find a member through its class.
-_PROMPT: Final = AcpTurnInput.PROMPT
-_ANSWERED: Final = AcpTurnInput.ANSWERED
-_OWN: Final = AcpTurnState.OWN
-
 
 class AcpPrompt(Struct):
     """The prompt in flight."""
@@ -182,14 +177,14 @@ class AcpTurns:
 
     def answered(self) -> None:
         """Take an answer to the prompt that ends its turn."""
-        self.apply(_ANSWERED)
-        if self.state is _OWN and not self._reports_busy:
+        self.apply(AcpTurnInput.ANSWERED)
+        if self.state is AcpTurnState.OWN and not self._reports_busy:
             self.state = AcpTurnState.IDLE  # only its output had shown that it worked
 
     def sent(self, turn: str, id: int) -> None:
         """Note that a prompt was sent."""
         self.prompt = AcpPrompt(turn, id)
-        self.apply(_PROMPT)
+        self.apply(AcpTurnInput.PROMPT)
 
     @property
     def unanswered(self) -> bool:

@@ -34,20 +34,7 @@ from __future__ import annotations
 from ..model.driver import Effect, TurnBegan, TurnFinished
 from ..model.events import Usage
 from .outcome import ResultVerdict
-from .turn import (
-    CANCELLED,
-    DONE,
-    EARLY,
-    NO_WORD,
-    NOTHING_OWED,
-    OWED,
-    RUNNING,
-    SENT,
-    ClaudeTurn,
-    OwedInput,
-    Progress,
-    Sign,
-)
+from .turn import CANCELLED, NO_WORD, OWED, ClaudeTurn, Owed, OwedInput, Progress, Sign
 
 
 class ClaudeTurns:
@@ -74,7 +61,7 @@ class ClaudeTurns:
         """True if the results of this CLI list the prompts that they end."""
         self._held = False
         """True if a turn has ended without its result, which may still come."""
-        self._owed = NOTHING_OWED
+        self._owed = Owed.NOTHING
 
     @property
     def running(self) -> bool:
@@ -85,7 +72,7 @@ class ClaudeTurns:
     @property
     def at_rest(self) -> bool:
         """True if nothing runs or is owed, and Claude does not report otherwise."""
-        return self._quiet and self._owed is NOTHING_OWED
+        return self._quiet and self._owed is Owed.NOTHING
 
     @property
     def _quiet(self) -> bool:
@@ -100,7 +87,7 @@ class ClaudeTurns:
     def prompted(self, id: str, uuid: str) -> None:
         """Note that a prompt was sent."""
         self.used[uuid] = id
-        self.user = ClaudeTurn(SENT, id, uuid)
+        self.user = ClaudeTurn(Progress.SENT, id, uuid)
 
     def steer(self, id: str, uuid: str) -> None:
         """Note that a prompt was sent into the running turn."""
@@ -138,7 +125,7 @@ class ClaudeTurns:
         Most output belongs to a prompt's turn that is known to run, and changes nothing.
         """
         user = self.user
-        if user is None or user.progress is not RUNNING or self.agent is not None:
+        if user is None or user.progress is not Progress.RUNNING or self.agent is not None:
             self._shown(out, sure=True)
 
     def _shown(self, out: list[Effect], *, sure: bool) -> None:
@@ -152,7 +139,7 @@ class ClaudeTurns:
         if turn is not None:
             turn.apply(Sign.RUN)
         elif sure:
-            self.agent = ClaudeTurn(RUNNING)
+            self.agent = ClaudeTurn(Progress.RUNNING)
             out.append(TurnBegan(explicit=True))
 
     def answered(self, *, held: bool) -> None:
@@ -193,8 +180,8 @@ class ClaudeTurns:
                 user.apply(Sign.RUN)
             never = lifecycle == "cancelled" and user.lifecycle in (None, "queued")
             user.lifecycle = lifecycle
-            if never and user.progress is not DONE:
-                if user.progress is not EARLY:
+            if never and user.progress is not Progress.DONE:
+                if user.progress is not Progress.EARLY:
                     user.decide(CANCELLED)
                 self.user = None
                 out.append(user.finished())
@@ -294,8 +281,8 @@ class ClaudeTurns:
         user, agent = self.user, self.agent
         if agent is None:
             if user is None:
-                return self._owed is not NOTHING_OWED and self._quiet
-            if user.progress is RUNNING or user.progress is SENT:  # the most frequent cases
+                return self._owed is not Owed.NOTHING and self._quiet
+            if user.progress is Progress.RUNNING:  # the most frequent case
                 return False
         states = self.state is not None
         return (user is not None and user.presumed(reports_states=states) is not None) or (
@@ -333,9 +320,11 @@ class ClaudeTurns:
         `early`: also end a turn that may not have run yet.
         """
         agent, user = self.agent, self.user
-        if agent is not None and agent.progress is DONE:
+        if agent is not None and agent.progress is Progress.DONE:
             self.agent = None
             out.append(agent.finished())
-        if user is not None and (user.progress is DONE or (early and user.progress is EARLY)):
+        if user is not None and (
+            user.progress is Progress.DONE or (early and user.progress is Progress.EARLY)
+        ):
             self.user = None
             out.append(user.finished())

@@ -103,10 +103,6 @@ REASONS: Final = {
 }
 """The finding about a broken process, as part of a sentence."""
 
-# Python 3.11 takes ten times as long to find a member through its class.
-_SOUND: Final = Readiness.SOUND
-_BROKEN: Final = Readiness.BROKEN
-
 
 class AfterCancel:
     """Judges the turns of one process, in order."""
@@ -123,7 +119,7 @@ class AfterCancel:
     @property
     def watches(self) -> bool:
         """True if the output of the running turn can show that the process is broken."""
-        return self.readiness is not _SOUND
+        return self.readiness is not Readiness.SOUND
 
     def echoed(self, content: Sequence[Block]) -> None:
         """Take a user message of the agent, or a piece of one."""
@@ -135,7 +131,7 @@ class AfterCancel:
         """Take the end of a turn that a prompt began. Returns True if the process is broken."""
         self.readiness = TABLE[self.readiness][end]
         self.echoes, self._echoed_chars, self.reported_task = [], 0, False
-        return self.readiness is _BROKEN
+        return self.readiness is Readiness.BROKEN
 
 
 class _TurnText(Struct):

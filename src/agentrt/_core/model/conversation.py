@@ -103,12 +103,6 @@ CLOSED_WITH_TASK: Final[dict[str, ItemStatus]] = {
 }
 """The status of an item that background work left open, by the status of that work."""
 
-# Python 3.11 takes ten times as long to find a member through its class.
-_START: Final = TurnMachineInput.START
-_END: Final = TurnMachineInput.END
-_WAITING: Final = Machine.WAITING
-_CANCELLING: Final = Machine.CANCELLING
-
 _COUNTS: Final = Usage.__struct_fields__
 _NONES: Final = (None,) * len(_COUNTS)
 
@@ -179,7 +173,7 @@ class Conversation:
         """Start a turn. Raises `LocalProtocolError` while another one runs."""
         if self.turn is not None:
             raise LocalProtocolError(f"turn {self.turn.id} is running")
-        turn.apply(_START)
+        turn.apply(TurnMachineInput.START)
         turn.id = id = id or self.new_id("t")
         now, clock, append = self._now, self._clock, self._append
         turn.since = now()
@@ -207,7 +201,7 @@ class Conversation:
         Idempotent.
         """
         turn = self._running()
-        first = turn.state is not _CANCELLING
+        first = turn.state is not Machine.CANCELLING
         turn.apply(TurnMachineInput.CANCEL)
         if first:
             turn.by = by
@@ -229,11 +223,11 @@ class Conversation:
         turn = self._running()
         by: CancelledBy | None = None
         if outcome == "cancelled":
-            by = turn.by if turn.state is _CANCELLING else "agent"
+            by = turn.by if turn.state is Machine.CANCELLING else "agent"
         closing = CLOSING[outcome]
         self.items.close_all(closing, closing if closing != "failed" else "completed")
         self.items.end()
-        turn.apply(_END)
+        turn.apply(TurnMachineInput.END)
         self.turn = None
         ended = TurnEnded(
             turn=turn.id,
@@ -322,7 +316,7 @@ class Conversation:
             return self.keep_replay
         if self.turn is None:
             self.begin_own(explicit=False)
-        elif self.turn.state is _CANCELLING:
+        elif self.turn.state is Machine.CANCELLING:
             dropped["cancelling"] += 1
             return False
         return True
@@ -498,7 +492,7 @@ class Conversation:
         A turn runs on here, if nothing that it waited for is open any more.
         """
         turn = self.turn
-        if turn is not None and turn.state is _WAITING and not self.items.waits:
+        if turn is not None and turn.state is Machine.WAITING and not self.items.waits:
             turn.apply(TurnMachineInput.RESOLVE)
         life = self.life
         phase: Phase | None = LIFE_PHASES.get(life)

@@ -422,14 +422,6 @@ class UsageMeter:
         self._ahead_usd, self._ahead_tokens = 0.0, 0
         self.measured = _NOTHING
 
-    def skip_to(self, usage: Usage) -> None:
-        """Take a session's totals in a turn without a budget; later turns count from there."""
-        cost, count = _cost(usage), _charged(usage.total_tokens)
-        if cost is not None:
-            self._usd = cost
-        if count is not None:
-            self._tokens = count
-
     def total(self, usage: Usage) -> tuple[float, int]:
         """Take a session's totals; return the money and the tokens to charge."""
         usd, tokens = 0.0, 0
@@ -554,10 +546,7 @@ class SessionBudgets:
         running = self._core.turn
         if running is not None and running is not self._turn:
             self.turn_began(running)  # the agent has begun it by itself
-        if not self._charged:
-            self._meter.skip_to(usage)
-            return
-        usd, tokens = self._meter.total(usage)
+        usd, tokens = self._meter.total(usage)  # also if no budget of this turn is charged
         if usd or tokens:
             self._charge(usd, tokens)
 

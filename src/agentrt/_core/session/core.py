@@ -120,11 +120,6 @@ _LEVELS: Final = {"info": logging.INFO, "warning": logging.WARNING, "error": log
 """The logging levels of notices."""
 _BAD_ENDS: Final = frozenset({"failed", "timed_out", "agent_died"})
 _NO_PROMPTS: Final[frozenset[str]] = frozenset()
-# Python 3.11 takes ten times as long to find a member through its class.
-_READY: Final = ProcessLife.READY
-_REPLACING: Final = ProcessLife.REPLACING
-_QUEUED: Final = TurnMachineState.QUEUED
-_ANSWERED: Final = PromptEnd.ANSWERED
 _WITHOUT_STATE: Final = frozenset({TextReceived, ServiceRequested})
 """The effects on which no state of the session and no deadline of a turn depends."""
 
@@ -496,7 +491,7 @@ class SessionCore:
     @property
     def ready(self) -> bool:
         """True if the process accepts prompts. False if it has died without a report yet."""
-        return self.conversation.life is _READY and self._host.alive
+        return self.conversation.life is ProcessLife.READY and self._host.alive
 
     @property
     def resumes(self) -> bool:
@@ -690,7 +685,7 @@ class SessionCore:
         return (
             self.conversation.turn is None
             and not self._host.occupied
-            and self.conversation.life is not _REPLACING
+            and self.conversation.life is not ProcessLife.REPLACING
         )
 
     @property
@@ -714,7 +709,7 @@ class SessionCore:
         """
         if self.conversation.ended:
             raise SessionClosed("the session is closed")
-        if turn.entry or turn.state is not _QUEUED:
+        if turn.entry or turn.state is not TurnMachineState.QUEUED:
             raise LocalProtocolError("a turn can be entered once")
         self.budgets.check(turn)
         idle = not self.queue.flows and self.can_start_turn
@@ -895,7 +890,7 @@ class SessionCore:
 
     def _is_waiting(self, turn: TurnMachine) -> bool:
         """Return True if this process will send the prompt; False if it is kept for another one."""
-        return turn.state is _QUEUED and turn in self.queue
+        return turn.state is TurnMachineState.QUEUED and turn in self.queue
 
     def _remove(self, turn: TurnMachine, failure: AgentrtError) -> None:
         """Take a prompt out of the queue and end it with `failure`."""
@@ -1088,7 +1083,7 @@ class SessionCore:
         """True from a turn's cancel until the agent has ended the turn or its process has ended."""
         turn = self.turn
         if turn is None:
-            return self.conversation.life is _REPLACING
+            return self.conversation.life is ProcessLife.REPLACING
         return turn.verdict is not None
 
     # --- deadlines
@@ -1362,9 +1357,9 @@ class SessionCore:
             return PromptEnd.STOPPED
         if outcome == "cancelled":
             # Some agents report a turn with a denial as cancelled.
-            return _ANSWERED if turn.denied else PromptEnd.CANCELLED_UNASKED
+            return PromptEnd.ANSWERED if turn.denied else PromptEnd.CANCELLED_UNASKED
         if not self._after_cancel.watches:
-            return _ANSWERED
+            return PromptEnd.ANSWERED
         return prompt_end(
             self.log.state,
             turn.id,

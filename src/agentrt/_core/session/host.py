@@ -79,10 +79,6 @@ _ACTS: Final = frozenset({"fs/write_text_file", "terminal/create"})
 TurnService: TypeAlias = Callable[[ServiceRequested, TurnMachine | None], Awaitable[Any]]
 """Answers hooks. Gets the turn during which the agent asked, which may be over."""
 
-# Python 3.11 takes ten times as long to find a member through its class.
-_REPLACING: Final = ProcessLife.REPLACING
-_CANCELLING: Final = TurnMachineState.CANCELLING
-
 
 class SessionHost:
     """The internals of a `Session`: the core, the agent's process, and the tasks of both."""
@@ -470,7 +466,9 @@ class SessionHost:
     def reschedule(self) -> None:
         """Re-read the next deadline and the work for this task: they may have changed."""
         core = self.core
-        if (core.queue.waiting or core.conversation.life is _REPLACING) and self._has_work():
+        if (
+            core.queue.waiting or core.conversation.life is ProcessLife.REPLACING
+        ) and self._has_work():
             self._wake.set()
         elif self._sleep_scope is not None:
             # A deadline later than before is not moved: that costs more than one spurious wake-up,
@@ -507,7 +505,7 @@ class SessionHost:
         context, id = None, None
         if turn is not None and until in ("turn", "cancel"):
             context, id = turn.context, turn.id
-            if until == "turn" and turn.state is not _CANCELLING:
+            if until == "turn" and turn.state is not TurnMachineState.CANCELLING:
                 tasks = self.tasks_of(turn)
                 nursery = self.nursery if tasks is None else tasks.nursery
         if context is None:
@@ -852,7 +850,7 @@ class SessionHost:
             while True:
                 if self._spare_tasks is None:
                     await self._open_tasks()
-                elif core.conversation.life is _REPLACING:
+                elif core.conversation.life is ProcessLife.REPLACING:
                     await self._replace()
                 elif self._start_due:
                     self._start_due = False
@@ -893,7 +891,7 @@ class SessionHost:
     def _has_work(self) -> bool:
         """Return True if there is work that only this task can do."""
         core = self.core
-        return core.has_prompt_to_send or core.conversation.life is _REPLACING
+        return core.has_prompt_to_send or core.conversation.life is ProcessLife.REPLACING
 
     async def _sleep(self) -> None:
         """Wait until the task is woken or a clock that is due has been handled."""

@@ -38,9 +38,6 @@ from .host import SessionHost
 from .questions import current_origin, request_id
 from .waiters import ReaderFairness
 
-# Python 3.11 takes ten times as long to find a member through its class.
-_QUEUED: Final = TurnMachineState.QUEUED
-
 _NOTABLE: Final = frozenset((TurnEnded, PermissionOpened))
 """Events after which iterating needs an extra step."""
 
@@ -206,7 +203,7 @@ class Turn:
         self._core.send_or_queue(machine, self._when)
         machine.awaited = True
         try:
-            while machine.state is _QUEUED:
+            while machine.state is TurnMachineState.QUEUED:
                 if self._host.keeper is not None and self._host.keeper.over:
                     self._host.keeper.check()
                 await self._host.waiters.wait()
