@@ -117,23 +117,13 @@ async def open_session(
     # Imported here because the catalogue, drivers and bridges take as long to import as the rest.
     from ..agents import resolve_agent
 
-    found = resolve_agent(agent)
-    async with ExitStack() as stack, await _entered(stack, found, options) as session:
+    async with open_resolved(resolve_agent(agent), options) as session:
         yield session
 
 
 @asynccontextmanager
-async def open_resolved(found: Agent, **options: Unpack[SessionOptions]) -> AsyncIterator[Session]:
-    """Open a session as `open_session` does, with an agent whose program was just looked up."""
-    check_names("open_session", options, SessionOptions)
-    async with ExitStack() as stack, await _entered(stack, found, options) as session:
-        yield session
-
-
-async def _entered(
-    stack: ExitStack, found: Agent, options: SessionOptions
-) -> AbstractAsyncContextManager[Session]:
-    """Return the block of a new session. Its surroundings are entered in `stack`."""
+async def open_resolved(found: Agent, options: SessionOptions) -> AsyncIterator[Session]:
+    """Open a session as `open_session` does, of an agent whose program has been looked up."""
     given = _checked(found, options)
     check_opening(options)
     elsewhere = found.connect is not None
@@ -158,7 +148,11 @@ async def _entered(
             setup=tuple(options.get("worktree_setup", ())),
         )
         opening = structs.replace(opening, worktree=tree)
-    return await _opened(stack, found, opening, given, trace, store)
+    async with (
+        ExitStack() as stack,
+        await _opened(stack, found, opening, given, trace, store) as session,
+    ):
+        yield session
 
 
 def _one(telemetry: Telemetries | None) -> Telemetry | None:
