@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 import trio
-from hub_kit import Stage, viewer_of
+from hub_kit import Stage, stage_with, viewer_of
 from test_native_stored import left, stored_stage
 
 from agentrt import Limits
+from agentrt.hosting import runtime_host
+from agentrt.store import StoreEntry
 from runtime.fakes import echo
+from work import counted
 
 
 @pytest.fixture
@@ -85,6 +88,26 @@ async def test_an_acp_client_is_listed_all_sessions_a_page_at_a_time(
         assert (
             refused["error"]["message"] == "unknown cursor 'nothing': list again without a cursor"
         )
+
+
+async def test_a_list_for_an_acp_client_costs_the_same_however_many_sessions_are_stored() -> None:
+    calls: list[int] = []
+    async with stage_with(echo) as stage:
+        talk = Talk(stage, "/acp")
+        talk.say(**call(1, "initialize", protocolVersion=1))
+        for number in range(4000):
+            entry = StoreEntry(session=f"s{number}", agent="fake", cwd="/", created=0, updated=0)
+            runtime_host(stage.runtime).add_stored(entry)
+            if number not in (999, 3999):
+                continue
+            with counted() as work:
+                talk.say(**call(number, "session/list"))
+                answer = await talk.until(lambda message, id=number: message.get("id") == id)
+            calls.append(work.count)
+            ids = [each["sessionId"] for each in answer["result"]["sessions"]]
+            assert ids == [f"s{older}" for older in range(number - 199, number + 1)]
+            assert answer["result"]["nextCursor"] == ids[0]
+    assert calls[1] < 1.5 * calls[0]
 
 
 SERVER = {"name": "mine", "command": "serve", "args": [], "env": []}

@@ -30,9 +30,10 @@ its outcome and its usage.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -436,23 +437,31 @@ class AcpViewer(DialectViewer):
         have one. A cursor is the id of the first session of the page before; it is refused if that
         session is gone.
         """
-        others: Iterable[SessionInfo] = ()
+        others: list[SessionInfo] = []
         if (stores := self._hub.other_stores) is not None:
             fields = yield from self._client.wait(partial(stores.sessions, params.cwd))
             others = fields["sessions"]
-        here = {info.session: info for info in self._hub.runtime.list()}
-        known = [info for info in others if info.session not in here] + [*here.values()]
-        shown = [info for info in known if params.cwd in (None, info.cwd)]
-        end = len(shown)
-        if params.cursor is not None:
-            places = [n for n, info in enumerate(shown) if info.session == params.cursor]
-            if not places:
-                why = f"unknown cursor {params.cursor!r}: list again without a cursor"
-                raise CommandRefused("bad_request", why)
-            [end] = places
-        page = shown[max(0, end - LISTED_SESSIONS) : end]
-        more = {"nextCursor": page[0].session} if end > LISTED_SESSIONS else {}
-        self._answer(id, sessions=[_listed(info) for info in page], **more)
+        listed = self._newest_first(others)
+        shown = (info for info in listed if params.cwd in (None, info.cwd))
+        if params.cursor is not None and all(info.session != params.cursor for info in shown):
+            why = f"unknown cursor {params.cursor!r}: list again without a cursor"
+            raise CommandRefused("bad_request", why)
+        page = [*islice(shown, LISTED_SESSIONS + 1)]
+        more = {}
+        if len(page) > LISTED_SESSIONS:
+            del page[LISTED_SESSIONS:]
+            more = {"nextCursor": page[-1].session}
+        self._answer(id, sessions=[_listed(info) for info in reversed(page)], **more)
+
+    def _newest_first(self, others: list[SessionInfo]) -> Iterator[SessionInfo]:
+        """Iterate over the sessions here, then those of other stores that are not here."""
+        now = self._hub.runtime.list_open()
+        yield from reversed(now)
+        yield from self._hub.runtime.newest_stored()
+        here = {info.session for info in now}
+        for info in reversed(others):
+            if info.session not in here and self._hub.runtime.stored(info.session) is None:
+                yield info
 
     def _prompt(self, id: rpc.Id, params: AcpPromptParams) -> Steps[None]:
         """Send a prompt. It is answered when its turn has ended, or begun in version 2.

@@ -29,6 +29,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from typing import Final, Protocol
 
 import msgspec
@@ -243,7 +244,13 @@ class Hub:
     def is_in(self, id: str, folder: str) -> bool:
         """True if a session is in this folder."""
         named = os.path.normpath(folder)
-        return any(i.session == id and i.cwd == named for i in self.runtime.list())
+        info = self.info(id)
+        return info is not None and info.cwd == named
+
+    def info(self, id: str) -> SessionInfo | None:
+        """Return the entry of a session in the list, or None if there is none."""
+        here = (info for info in self.runtime.list_open() if info.session == id)
+        return self.runtime.stored(id) or next(here, None)
 
     def feed(self, id: str) -> Feed:
         """Return the feed of a session that is open or being read. Raises `CommandRefused` if there
@@ -453,15 +460,14 @@ class Hub:
         """
         if before is None:
             sessions = self.sessions()
-            known = len(sessions) - len(self.runtime.list_open())  # of the stored ones
-            more = len(self.runtime.list_stored(limit=known + 1)) > known
+            shown = {info.session for info in sessions}
+            more = any(info.session not in shown for info in self.runtime.newest_stored())
             return {"sessions": sessions, "more": more}
         try:
-            found = self.runtime.list_stored(before=before, limit=limit + 1)
+            found = [*islice(self.runtime.newest_stored(before), limit + 1)]
         except KeyError:
             raise CommandRefused("unknown_session", f"no session {before!r} is stored") from None
-        more = len(found) > limit
-        return {"sessions": found[more:], "more": more}
+        return {"sessions": found[:limit][::-1], "more": len(found) > limit}
 
     async def search(self, query: str, limit: int) -> CommandFields:
         """Return the sessions that contain these words, the latest first, each with a snippet.
@@ -471,19 +477,17 @@ class Hub:
             raise CommandRefused("unsupported", "the sessions are not stored")
         whose = None if self.runtime.tenant is None else self.runtime.tenant.name
         hits = await self.runtime.store.search(query, limit=limit, tenant=whose)
-        now = {info.session: info for info in self.runtime.list()}
-        found = [(now.get(hit.entry.session), hit.snippet) for hit in hits]
+        found = [(self.info(hit.entry.session), hit.snippet) for hit in hits]
         return {"found": [{"session": info, "snippet": text} for info, text in found if info]}
 
     def sessions(self) -> list[SessionInfo]:
         """Return the list for all viewers: the newest stored sessions, all that are being read,
         then the open ones.
         """
-        newest = self.runtime.list_stored(limit=LISTED_SESSIONS)
-        shown = {info.session for info in newest}
-        read = map(self.runtime.stored, self._resting.keys() - shown)
+        newest = [*islice(self.runtime.newest_stored(), LISTED_SESSIONS)]
+        read = map(self.runtime.stored, self._resting.keys() - {info.session for info in newest})
         older = sorted(filter(None, read), key=_updated_at)
-        return [*older, *newest, *self.runtime.list_open()]
+        return [*older, *reversed(newest), *self.runtime.list_open()]
 
     def _looked_at(self, id: str) -> float:
         """Return the time at which a session last had a viewer: infinity if it has one now, minus

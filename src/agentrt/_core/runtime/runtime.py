@@ -22,11 +22,18 @@ so that two callers cannot open a session twice.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from copy import copy
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, Unpack
 
 import trio
@@ -225,20 +232,9 @@ class Runtime:
         """Return the open sessions, in the order in which they were started."""
         return [host.info() for host in self._hosts.values()]
 
-    def list_stored(
-        self, *, before: str | None = None, limit: int | None = None
-    ) -> list[SessionInfo]:
-        """Return the stored sessions that are not open, newest last.
-
-        `limit`: only the newest ones, at most so many. `before`: only those before this one.
-        Raises `KeyError` if it is not one of them.
-        """
-        ids = reversed(self._stored)
-        if before is not None and before not in ids:  # this reads them up to it
-            raise KeyError(before)
-        found = [stored_info(self._stored[id]) for id in islice(ids, limit)]
-        found.reverse()
-        return found
+    def list_stored(self) -> list[SessionInfo]:
+        """Return the stored sessions that are not open, newest last."""
+        return [stored_info(entry) for entry in self._stored.values()]
 
     def list(self) -> list[SessionInfo]:
         """Return all sessions: the stored ones that are not open, newest last, then the open ones
@@ -783,6 +779,17 @@ class RuntimeHost(Runtime):
         """
         return await self._find(id)
 
+    def newest_stored(self, before: str | None = None) -> Iterator[SessionInfo]:
+        """Iterate over the stored sessions that are not open, the newest first.
+
+        An item costs the same however many there are. `before`: begin with the session before this
+        one. Raises `KeyError` if it is not among them. The sessions must not change meanwhile.
+        """
+        ids = reversed(self._stored)
+        if before is not None and before not in ids:  # this reads them up to it
+            raise KeyError(before)
+        return (stored_info(self._stored[id]) for id in ids)
+
     def runs_here(self, home: str = "") -> bool:
         """Return True if a session of that home (`""`: any home) may be opened here now."""
         membership = None if self._store is None else self._store.membership
@@ -1053,7 +1060,7 @@ async def open_runtime(
         given: SessionOptions = {**usual, **options}
         given["tools"] = (*common, *checked_tools_and_servers(options.get("tools", ())))
         given["store"] = kept
-        return open_resolved(found, **given)
+        return open_resolved(found, given)
 
     def reopen(
         entry: StoreEntry,
