@@ -12,7 +12,7 @@ import trio.testing
 from trio.testing import wait_all_tasks_blocked
 
 import agentrt
-from agentrt import Limits, PermissionRequest
+from agentrt import Limits, PermissionRequest, Policy
 from agentrt.errors import StoreUnavailable
 from agentrt.store import open_store
 from agentrt.testing import open_fake_runtime
@@ -311,6 +311,27 @@ async def test_a_policy_that_is_not_waited_for_any_more_rejects_no_allow_that_wa
         await wait_all_tasks_blocked()
         assert puppet.answers == ["allow"]
         puppet.end()
+
+
+async def denying(request: PermissionRequest) -> agentrt.Deny:
+    await trio.lowlevel.checkpoint()
+    return agentrt.Deny()
+
+
+@pytest.mark.parametrize("policy", [agentrt.deny_all, denying])
+async def test_a_policys_denial_waits_for_nothing(
+    store: SteppedStore, puppet: Puppet, policy: Policy
+) -> None:
+    """Not even if the question comes while the store is stalled already."""
+    async with kept(store, puppet, permissions=policy) as session:
+        session.submit("hello")
+        await wait_all_tasks_blocked()
+        store.stalled = True
+        puppet.ask()
+        await wait_all_tasks_blocked()
+        assert puppet.answers == ["deny"]
+        puppet.end()
+        store.go_on()
 
 
 @pytest.mark.parametrize("how", ["reject", "dismiss"])
