@@ -111,7 +111,7 @@ class SessionRow(Struct, kw_only=True):
         )
 
 
-class StoreEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class StoreEntry(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A session in a store.
 
     - `prompt`: the beginning of its first prompt.
