@@ -43,11 +43,13 @@ class Wakeups:
         while True:
             await trio.lowlevel.wait_readable(self._reading)
             os.read(self._reading, _READ_BYTES)
-            while self._call_some():
+            self._call_some()
+            while self._calls:
                 await trio.lowlevel.checkpoint()
+                self._call_some()
 
-    def _call_some(self) -> bool:
-        """Call functions for about `SLICE_S`. Returns True if more are waiting.
+    def _call_some(self) -> None:
+        """Call functions for about `SLICE_S`.
 
         One transaction stores the batches of many sessions, each of which is shown by a function.
         """
@@ -57,7 +59,6 @@ class Wakeups:
             function(*args)
             if thread_time() > until:
                 break
-        return bool(self._calls)
 
     def call_all(self) -> None:
         """Call the functions that were given so far."""
