@@ -7,8 +7,10 @@ for everybody who uses the same store or looks at the same messages.
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 from hypothesis import given, settings
@@ -18,7 +20,7 @@ from msgspec import Raw
 import agentrt
 from agentrt.errors import LocalProtocolError, RemoteProtocolError
 from agentrt.jsonrpc import Lines, decode, decode_strictly
-from agentrt.testing import FakeAcpAgent, open_fake_runtime
+from agentrt.testing import FakeAcpAgent, MemoryAgent, open_fake_runtime, open_fake_session
 from agentrt.tracing import RecentWire, TraceConversation, TraceRecord
 from runtime.fakes import Incarnations, echo, session_with
 
@@ -171,3 +173,84 @@ def test_a_row_of_a_trace_is_short_whatever_is_in_its_line(line: str, kind: Any)
     if row.message is not None:
         shown += [row.message.what, row.message.detail, str(row.message.id)]
     assert max(map(len, shown)) <= 400
+
+
+def acp_line(kind: str, n: int) -> bytes:
+    """A word, or a tool call whose input is fine or too nested, as an update of ACP."""
+    if kind == "word":
+        content = {"type": "text", "text": f"w{n} [{{"}
+        update: dict[str, Any] = {"sessionUpdate": "agent_message_chunk", "content": content}
+    else:
+        depth = 2 * MAX_NESTING if kind == "nested" else 5
+        given = {"toolCallId": f"c{n}", "title": f"t{n}", "rawInput": Raw(nested(depth).encode())}
+        update = {"sessionUpdate": "tool_call", **given}
+    params = {"sessionId": "s", "update": update}
+    message = {"jsonrpc": "2.0", "method": "session/update", "params": params}
+    return msgspec.json.encode(message) + b"\n"
+
+
+def claude_line(kind: str, n: int) -> bytes:
+    """The same of Claude Code."""
+    message: dict[str, Any]
+    if kind == "word":
+        delta = {"type": "text_delta", "text": f"w{n} [{{"}
+        event = {"type": "content_block_delta", "index": 0, "delta": delta}
+        message = {"type": "stream_event", "event": event}
+    else:
+        depth = 2 * MAX_NESTING if kind == "nested" else 5
+        use = {"type": "tool_use", "id": f"c{n}", "name": f"t{n}"}
+        use["input"] = {"a": Raw(nested(depth).encode())}
+        message = {"type": "assistant", "message": {"id": f"m{n}", "content": [use]}}
+    return msgspec.json.encode(message) + b"\n"
+
+
+async def in_one_write(protocol: str, kinds: list[str], agent: MemoryAgent) -> None:
+    """Answer a prompt with lines of these kinds, all in one write."""
+    line = acp_line if protocol == "acp" else claude_line
+    data = b"".join(line(kind, n) for n, kind in enumerate(kinds))
+    while (received := await agent.receive_line()) is not None:
+        request = json.loads(received)
+        if protocol == "claude":
+            if request["type"] == "control_request":
+                given = {"subtype": "success", "request_id": request["request_id"], "response": {}}
+                end: dict[str, Any] = {"type": "control_response", "response": given}
+            else:
+                agent.send(data)
+                end = {"type": "result", "subtype": "success", "is_error": False}
+        else:
+            answer: dict[str, Any] = {"protocolVersion": 1}
+            if request["method"] == "session/new":
+                answer = {"sessionId": "s"}
+            elif request["method"] == "session/prompt":
+                agent.send(data)
+                answer = {"stopReason": "end_turn"}
+            end = {"jsonrpc": "2.0", "id": request["id"], "result": answer}
+        agent.send(json.dumps(end).encode() + b"\n")
+
+
+@pytest.mark.parametrize("protocol", ["acp", "claude"])
+@settings(max_examples=25)
+@given(st.lists(st.sampled_from(("word", "tool", "nested")), max_size=8))
+def test_nested_messages_between_others_are_refused_and_the_others_are_shown(
+    protocol: Any, kinds: list[str]
+) -> None:
+    """Wherever they are in one read: what was decoded before them is neither lost nor repeated."""
+
+    async def main() -> None:
+        start = partial(MemoryAgent, partial(in_one_write, protocol, kinds))
+        async with open_fake_session(start, protocol=protocol) as session:
+            await session.run("go")
+            items = list(session.log.state.items.values())
+            notices = [e for e in session.log.since(0) if isinstance(e, agentrt.events.Notice)]
+        shown = [item.text for item in items if item.type == "text"]
+        calls = [item.tool.title for item in items if item.tool is not None]
+        assert "".join(shown) == "".join(
+            f"w{n} [{{" for n, kind in enumerate(kinds) if kind == "word"
+        )
+        assert [title.partition(" ")[0].partition(":")[0] for title in calls] == [
+            f"t{n}" for n, kind in enumerate(kinds) if kind == "tool"
+        ]
+        assert bool(notices) == ("nested" in kinds)
+        assert all("levels of nesting" in each.message for each in notices)
+
+    trio.run(main)

@@ -62,7 +62,7 @@ from ..wire.jsonrpc import (
     parse,
     result_line,
 )
-from ..wire.lines import Lines, LongLine
+from ..wire.lines import Lines, LongLine, without_nested
 from .messages import (
     NOT_FOUND_CODE,
     ONLY_INTO_A_TURN,
@@ -155,7 +155,7 @@ class AcpDriver:
         self._late_history = late_history
         self._fork_at = fork_at
         self._meta = meta or {}
-        self._lines = Lines(line_limit, long_apart=True)
+        self._lines = Lines(line_limit, long_apart=True, any_nesting=True)
         self._channel = Channel()
         self._settings = AcpSettings(refused_modes)
         self._requests = AcpRequests(
@@ -366,7 +366,7 @@ class AcpDriver:
             else:
                 if cut:
                     self._receive_lines(lines[:cut])
-                last = bytes(lines[cut:]).rstrip(b"\n")
+                last = bytes(without_nested(lines[cut:])).rstrip(b"\n")
                 if last and not last.isspace():
                     self._receive_message(last)
         return self._channel.take()
@@ -390,6 +390,7 @@ class AcpDriver:
         One line with unknown or invalid content costs the whole batch. So an agent that often sends
         such lines is read line by line: after each lost batch, for twice as many batches.
         """
+        taken = 0
         if self._singly:
             self._singly -= 1
         else:
@@ -399,12 +400,12 @@ class AcpDriver:
                 pass
             else:
                 self._penalty = 1
-                self._receive_updates(frames)
-                return
+                taken = self._receive_updates(frames, lines)
+                if taken == len(frames):
+                    return
         odd, noise, sample = False, 0, b""
-        for line in bytes(lines).split(b"\n"):
-            if not line or line.isspace():
-                continue
+        whole = bytes(without_nested(lines)).split(b"\n")
+        for line in [line for line in whole if line and not line.isspace()][taken:]:
             if b"{" not in line and self._channel.counts.get("malformed", 0) >= REPORTED_NOTICES:
                 noise, sample = noise + 1, line  # no object, no message: not worth an exception
                 continue
@@ -422,17 +423,20 @@ class AcpDriver:
             self._singly = self._penalty
             self._penalty = min(2 * self._penalty, 64)
 
-    def _receive_updates(self, frames: list[Any]) -> None:
+    def _receive_updates(self, frames: list[Any], lines: bytes | bytearray = b"") -> int:
         """Take decoded updates and merge adjacent pieces of one message into one effect.
 
-        This is the hot path: a piece costs a few comparisons and an append.
+        This is the hot path: a piece costs a few comparisons and an append. `lines`: what they were
+        decoded from, if it may be too nested. Nothing but the text of a piece is kept, so that only
+        another update makes a search worth its time. Returns the number of the taken frames, which
+        are those before the first one that is not a piece if any line is too nested.
         """
-        self._messages += len(frames)
+        taken = len(frames)
         stream = self._stream
         pieces: list[str] = []
         kind: type[KnownUpdate] | None = None
         message: str | None = None
-        for frame in frames:
+        for n, frame in enumerate(frames):
             params = frame.params
             update = params.update
             if (
@@ -452,9 +456,16 @@ class AcpDriver:
             if pieces:
                 stream.text("".join(pieces), kind is AgentThoughtChunk, message)
                 pieces = []
+            if lines:
+                if without_nested(lines) is not lines:
+                    taken = n
+                    break
+                lines = b""
             stream.update(params.session_id, update)
         if pieces:
             stream.text("".join(pieces), kind is AgentThoughtChunk, message)
+        self._messages += taken
+        return taken
 
     def _ends_turn(self, line: bytes) -> bool:
         """Take the response to the prompt if the line is a valid one. Returns False otherwise.

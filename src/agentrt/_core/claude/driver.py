@@ -42,7 +42,7 @@ from ..model.driver import (
 from ..model.events import ErrorInfo, LimitWindow, Notice, Usage
 from ..model.repeats import NoticeLimiter
 from ..wire.json import encode_line
-from ..wire.lines import Lines, LongLine
+from ..wire.lines import Lines, LongLine, without_nested
 from . import messages as wire
 from . import notices
 from .blocks import to_claude
@@ -100,7 +100,7 @@ class ClaudeDriver:
         self.dropped: Counter[str] = Counter()
         """Counts of messages without effect, by reason: `late`, `stale`, `unknown`, `bad`."""
         self._new_uuid: Callable[[], str] = new_uuid or (lambda: str(uuid4()))
-        self._lines = Lines(line_limit, long_apart=True)
+        self._lines = Lines(line_limit, long_apart=True, any_nesting=True)
         self._reader = wire.ClaudeReader()
         self._repeats = NoticeLimiter()
         self._turns = ClaudeTurns()
@@ -295,12 +295,19 @@ class ClaudeDriver:
         """Take some lines and merge adjacent pieces of one block into one effect.
 
         This is the hot path for agents that stream fast: each piece costs two look-ups and an
-        append.
+        append. Nothing but the text of a piece is kept, so that only another message makes a search
+        for lines that are too nested worth its time.
         """
+        self._take(self._reader.read(lines), lines, out)
+
+    def _take(
+        self, messages: list[wire.Message], lines: bytes | bytearray | LongLine, out: Out
+    ) -> None:
+        """Take messages. `lines`: what they were decoded from, if it may be too nested."""
         pieces: list[str] = []
         parent: str | None = None
         index, thought = -1, False
-        for m in self._reader.read(lines):
+        for n, m in enumerate(messages):
             if type(m) is wire.StreamEvent:
                 event = m.event
                 delta = event.delta
@@ -320,12 +327,16 @@ class ClaudeDriver:
                             parent, index, thought = m.parent_tool_use_id, event.index, thinks
                         pieces.append(text)
                         continue
-                if pieces:
-                    self._spoken(parent, index, thought, pieces, out)
-                self._stream_event(event, m.parent_tool_use_id, out)
-                continue
             if pieces:
                 self._spoken(parent, index, thought, pieces, out)
+            if lines and not isinstance(lines, LongLine):
+                if (checked := without_nested(lines)) is not lines:
+                    self._take(self._reader.read_singly(checked)[n:], b"", out)
+                    return
+                lines = b""
+            if type(m) is wire.StreamEvent:
+                self._stream_event(m.event, m.parent_tool_use_id, out)
+                continue
             take = self._HANDLERS.get(type(m))
             if take is not None:
                 take(self, m, out)

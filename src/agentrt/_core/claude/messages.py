@@ -21,7 +21,7 @@ from msgspec.json import Decoder
 from ..errors import RemoteProtocolError
 from ..model.content import JsonObject
 from ..wire.json import DECODE_ERRORS, decode
-from ..wire.lines import LongLine
+from ..wire.lines import LongLine, without_nested
 from .ignored import IGNORED_SYSTEM
 
 
@@ -354,6 +354,10 @@ class ClaudeReader:
                 texts = _split(lines)
                 if len(texts) == len(batch):
                     return list(map(_whole, batch, texts))
+        return self.read_singly(without_nested(lines))
+
+    def read_singly(self, lines: bytes | bytearray) -> list[Message]:
+        """Return the messages of some whole lines, each decoded by itself. Never raises."""
         return [self._line(line) for line in _split(lines)]
 
     def _line(self, line: bytes | bytearray) -> Message:
