@@ -456,11 +456,10 @@ class AcpDriver:
             if pieces:
                 stream.text("".join(pieces), kind is AgentThoughtChunk, message)
                 pieces = []
-            if lines:
-                if without_nested(lines) is not lines:
-                    taken = n
-                    break
-                lines = b""
+            if without_nested(lines) is not lines:
+                taken = n
+                break
+            lines = b""
             stream.update(params.session_id, update)
         if pieces:
             stream.text("".join(pieces), kind is AgentThoughtChunk, message)

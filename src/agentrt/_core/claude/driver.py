@@ -298,11 +298,9 @@ class ClaudeDriver:
         append. Nothing but the text of a piece is kept, so that only another message makes a search
         for lines that are too nested worth its time.
         """
-        self._take(self._reader.read(lines), lines, out)
+        self._take(self._reader.read(lines), b"" if isinstance(lines, LongLine) else lines, out)
 
-    def _take(
-        self, messages: list[wire.Message], lines: bytes | bytearray | LongLine, out: Out
-    ) -> None:
+    def _take(self, messages: list[wire.Message], lines: bytes | bytearray, out: Out) -> None:
         """Take messages. `lines`: what they were decoded from, if it may be too nested."""
         pieces: list[str] = []
         parent: str | None = None
@@ -329,14 +327,10 @@ class ClaudeDriver:
                         continue
             if pieces:
                 self._spoken(parent, index, thought, pieces, out)
-            if lines and not isinstance(lines, LongLine):
-                if (checked := without_nested(lines)) is not lines:
-                    self._take(self._reader.read_singly(checked)[n:], b"", out)
-                    return
-                lines = b""
-            if type(m) is wire.StreamEvent:
-                self._stream_event(m.event, m.parent_tool_use_id, out)
-                continue
+            if (checked := without_nested(lines)) is not lines:
+                self._take(self._reader.read_singly(checked)[n:], b"", out)
+                return
+            lines = b""
             take = self._HANDLERS.get(type(m))
             if take is not None:
                 take(self, m, out)
@@ -356,8 +350,9 @@ class ClaudeDriver:
 
     # --- messages
 
-    def _stream_event(self, event: wire.Event, parent: str | None, out: Out) -> None:
+    def _stream_event(self, m: wire.StreamEvent, out: Out) -> None:
         """Take a streaming event that is not a piece of text."""
+        event, parent = m.event, m.parent_tool_use_id
         last = parent is None and event.type == "message_stop"
         if parent is None and not last:
             self._turns.began(out)
@@ -563,6 +558,7 @@ class ClaudeDriver:
                     self._requests.received(wire.ControlRequest(id, body), out)
 
     _HANDLERS: Final[Mapping[type, Callable[..., None]]] = {
+        wire.StreamEvent: _stream_event,
         wire.Assistant: _assistant,
         wire.User: _user,
         wire.Result: _result,

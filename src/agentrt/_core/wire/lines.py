@@ -286,8 +286,8 @@ class Lines:
     lines pass through; both are white space in JSON.
 
     Of a line that is too nested, only the start is returned, with `NESTED_MARK`. It is not JSON.
-    With `any_nesting`, the line is returned whole: the search takes a quarter of the time of a flood
-    of text, and drivers keep nothing of such messages but their text.
+    With `any_nesting`, it is returned whole: the search takes a quarter of the time of a flood of
+    text, of which drivers keep nothing else.
 
     A line longer than `limit` is skipped up to its newline and its size is added to `oversized`.
     The part already kept is freed as soon as the limit is exceeded.
